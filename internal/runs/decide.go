@@ -13,6 +13,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // Find returns the run of that name; nil when there is none.
@@ -67,7 +68,7 @@ func ToApprove(ctx context.Context, c client.Reader, key client.ObjectKey, step 
 // none does.
 func waitingForApproval(run *lifecyclev1.LifecycleRun) string {
 	current := plan.Current(run)
-	if plan.Finished(run) || current == nil || current.Approval == nil {
+	if plan.Finished(run) || current == nil || step.FactsOf(current).Approval == "" {
 		return ""
 	}
 	return current.Name

@@ -158,7 +158,7 @@ const (
 )
 
 func stepOf(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) Step {
-	told := Step{Name: s.Name, Kind: string(step.KindOf(s)), State: pending}
+	told := Step{Name: s.Name, Kind: step.Of(s).Name(), State: pending}
 	progress := run.Progress(s.Name)
 	if progress == nil {
 		return told

@@ -74,7 +74,7 @@ func RunOf(namespace, cluster string, r runs.Run) Run {
 	switch {
 	case r.Phase == lifecyclev1.RunFailed:
 		v.Choices = []Choice{{lifecyclev1.DecisionRetry, r.Current}}
-	case v.At.Kind == string(step.KindApproval) && r.Phase == lifecyclev1.RunWaiting:
+	case v.At.Kind == step.Approval && r.Phase == lifecyclev1.RunWaiting:
 		v.Choices = []Choice{{lifecyclev1.DecisionApprove, r.Current}}
 	}
 	v.Choices = append(v.Choices, Choice{lifecyclev1.DecisionSkip, r.Current})

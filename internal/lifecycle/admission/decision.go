@@ -52,7 +52,7 @@ func decide(run *lifecyclev1.LifecycleRun, what lifecyclev1.DecisionType, value,
 	switch what {
 	case lifecyclev1.DecisionApprove:
 		switch {
-		case s.Approval == nil:
+		case step.FactsOf(s).Approval == "":
 			return nil, fmt.Errorf("step %q waits for no approval: it can be skipped, by the annotation %s", name, lifecyclev1.SkipAnnotation)
 		case failed:
 			return nil, fmt.Errorf("step %q has failed: start it anew first, by the annotation %s", name, lifecyclev1.RetryAnnotation)
@@ -84,7 +84,7 @@ func open(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) error {
 		return fmt.Errorf("the run was cancelled: %s", run.Spec.Cancelled)
 	}
 	progress := run.Progress(s.Name)
-	if s.Window != nil && progress != nil && progress.Outcome == lifecyclev1.OutcomeSucceeded {
+	if step.FactsOf(s).Lasting != nil && progress != nil && progress.Outcome == lifecyclev1.OutcomeSucceeded {
 		return nil
 	}
 	current := plan.Current(run)

@@ -35,7 +35,8 @@ func setupControllers(mgr ctrl.Manager, o Options, own *rights.Checker) error {
 	err = (&run.Reconciler{
 		Client:    mgr.GetClient(),
 		APIReader: mgr.GetAPIReader(),
-		Executors: executors(mgr, networks, own),
+		Env:       stepEnv(mgr, networks, own),
+		KindOf:    step.Of,
 		Recorder:  mgr.GetEventRecorder(reportedBy),
 		Clock:     clock.RealClock{},
 		Tracer:    tracing.New(o.Tracer),
@@ -68,19 +69,14 @@ func concurrency(n int, o Options) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: n, SkipNameValidation: ptr.To(o.SkipNameValidation)}
 }
 
-// executors of all kinds of steps. Secrets, ConfigMaps, Jobs and Pods are read past
-// the cache, where somebody granted it.
-func executors(mgr ctrl.Manager, networks []netip.Prefix, own *rights.Checker) map[step.Kind]step.Executor {
-	c, granted, reader := mgr.GetClient(), own.Client(mgr.GetClient()), own.Reader(mgr.GetAPIReader())
-	clients := workload.New(reader, userAgent)
-	return map[step.Kind]step.Executor{
-		step.KindExpression: step.NewExpression(c),
-		step.KindWindow:     step.NewWindow(),
-		step.KindApproval:   step.NewApproval(),
-		step.KindApply:      step.NewApply(reader, clients),
-		step.KindJob:        step.NewJob(granted, mgr.GetConfig(), clients),
-		step.KindWebhook:    step.NewWebhook(reader, step.WebhookOptions{UserAgent: userAgent, AllowedNetworks: networks}),
-		step.KindWait:       step.NewWait(c, clients),
-		step.KindExport:     step.NewExport(granted, clients),
+// stepEnv is what steps work with.
+func stepEnv(mgr ctrl.Manager, networks []netip.Prefix, own *rights.Checker) *step.Env {
+	return &step.Env{
+		Cache:           mgr.GetClient(),
+		Management:      own.Client(mgr.GetClient()),
+		Config:          mgr.GetConfig(),
+		Workload:        workload.New(own.Reader(mgr.GetAPIReader()), userAgent),
+		AllowedNetworks: networks,
+		UserAgent:       userAgent,
 	}
 }

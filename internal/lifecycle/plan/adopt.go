@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"slices"
 	"time"
 
@@ -50,7 +51,7 @@ func settled(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, wanted []lifecy
 	if progress == nil {
 		return false
 	}
-	if inWindow(run, s) {
+	if lasts(run, s) {
 		return slices.ContainsFunc(wanted, func(w lifecyclev1.Step) bool { return apiequality.Semantic.DeepEqual(&w, s) })
 	}
 	return passed(run, s) || progress.Outcome == "" && progress.Job != nil && progress.Job.UID != ""
@@ -69,7 +70,7 @@ func dropStale(run *lifecyclev1.LifecycleRun, before *lifecyclev1.LifecycleRunSp
 			return true
 		}
 		i := slices.IndexFunc(before.Steps, func(s lifecyclev1.Step) bool { return s.Name == p.Name })
-		open := p.Outcome == "" || i >= 0 && before.Steps[i].Window != nil && p.Outcome == lifecyclev1.OutcomeSucceeded
+		open := p.Outcome == "" || i >= 0 && step.FactsOf(&before.Steps[i]).Lasting != nil && p.Outcome == lifecyclev1.OutcomeSucceeded
 		return open && (i < 0 || !apiequality.Semantic.DeepEqual(&before.Steps[i], now))
 	})
 }

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"slices"
 	"time"
 
@@ -93,7 +94,7 @@ const neverInitialized = 2 * time.Minute
 // is deleted, and so is skipped: there never was one. It is empty when it can, when the
 // step works elsewhere, and while it is not certain.
 func NoWorkload(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, cluster *clusterv1.Cluster, now time.Time) string {
-	if run.Spec.Hook != lifecyclev1.BeforeClusterDelete || !OnWorkload(s) {
+	if run.Spec.Hook != lifecyclev1.BeforeClusterDelete || step.FactsOf(s).Workload == "" {
 		return ""
 	}
 	if Waits(cluster) {
@@ -110,9 +111,4 @@ func NoWorkload(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, cluster *clu
 		return ""
 	}
 	return "the control plane was never initialized, so there is no workload cluster"
-}
-
-// OnWorkload says whether a step works on the workload cluster.
-func OnWorkload(s *lifecyclev1.Step) bool {
-	return s.Apply != nil || s.Wait != nil || s.Export != nil || s.Job != nil && s.Job.Target != lifecyclev1.TargetManagement
 }

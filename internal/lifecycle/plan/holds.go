@@ -9,7 +9,7 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // Holds is Blocks for who is not asked by Cluster API: the windows of a run that has
@@ -83,19 +83,18 @@ func tracked(hook lifecyclev1.HookName, cluster *clusterv1.Cluster) bool {
 	return slices.Contains(strings.Split(cluster.Annotations[runtimev1.PendingHooksAnnotation], ","), string(hook))
 }
 
-// nextChange is when the first window that matters opens or closes; zero for none.
+// nextChange is when something that must last changes first, such as a window that opens or
+// closes; zero for never.
 func nextChange(run *lifecyclev1.LifecycleRun, now time.Time) time.Time {
 	var first time.Time
 	for i := range run.Spec.Steps {
-		if !inWindow(run, &run.Spec.Steps[i]) {
+		s := &run.Spec.Steps[i]
+		if !lasts(run, s) {
 			continue
 		}
-		window, err := schedule.Parse(*run.Spec.Steps[i].Window)
-		if err != nil {
-			continue
-		}
-		if _, until := window.At(now); !until.IsZero() && (first.IsZero() || until.Before(first)) {
-			first = until
+		lasting, err := step.FactsOf(s).Lasting(now)
+		if err == nil && !lasting.Changes.IsZero() && (first.IsZero() || lasting.Changes.Before(first)) {
+			first = lasting.Changes
 		}
 	}
 	return first

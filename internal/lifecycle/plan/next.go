@@ -68,7 +68,7 @@ func Next(run *lifecyclev1.LifecycleRun, now time.Time) Action {
 func attempt(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time.Time) Action {
 	left, limited := timeLeft(s, progress, now)
 	if limited && left <= 0 {
-		if looksOnly(s, progress) {
+		if onlyLooks(s, progress) {
 			return Action{Do: Execute, Step: s, Last: true}
 		}
 		return Action{Do: End, Step: s, Outcome: lifecyclev1.OutcomeFailed, Message: timedOut(s, progress, progress.Message)}
@@ -82,13 +82,10 @@ func attempt(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time.T
 	return Action{Do: Execute, Step: s}
 }
 
-// looksOnly says whether a further attempt starts nothing: a controller that was away
+// onlyLooks says whether a further attempt starts nothing: a controller that was away
 // when the time ran out must not fail a job that is done by now.
-func looksOnly(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress) bool {
-	if s.Job != nil {
-		return progress.Job != nil && progress.Job.UID != ""
-	}
-	return s.Expression != nil || s.Window != nil || s.Approval != nil || s.Wait != nil
+func onlyLooks(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress) bool {
+	return step.FactsOf(s).Waits || progress.Job != nil && progress.Job.UID != ""
 }
 
 // TimeLeft is how long a step may still take; false when it has no limit, or has not
@@ -114,7 +111,6 @@ func timeLeft(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, now time.
 // longest one as well, unless maxBackoffSeconds is set.
 const (
 	defaultRetryLimit = 5
-	defaultBackoff    = 5 * time.Second
 	defaultMaxBackoff = 300 * time.Second
 )
 
@@ -125,18 +121,10 @@ func retryLimit(s *lifecyclev1.Step) int32 {
 	return *s.Retry.Limit
 }
 
-// FirstBackoff is the pause after the first failed attempt.
-func FirstBackoff(retry *lifecyclev1.RetryPolicy) time.Duration {
-	if retry == nil || retry.BackoffSeconds == nil {
-		return defaultBackoff
-	}
-	return time.Duration(*retry.BackoffSeconds) * time.Second
-}
-
 // Backoff is the pause after a number of failed attempts in a row, which may be more
 // than are repeated.
 func Backoff(s *lifecyclev1.Step, failures int32) time.Duration {
-	pause := FirstBackoff(s.Retry)
+	pause := step.FirstBackoff(s.Retry)
 	longest := max(defaultMaxBackoff, pause)
 	if s.Retry != nil && s.Retry.MaxBackoffSeconds != nil {
 		longest = time.Duration(*s.Retry.MaxBackoffSeconds) * time.Second

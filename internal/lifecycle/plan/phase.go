@@ -46,7 +46,7 @@ func Phase(run *lifecyclev1.LifecycleRun) lifecyclev1.RunPhase {
 			return lifecyclev1.RunRunning
 		}
 		return lifecyclev1.RunFailed
-	case looksOnly(current, &lifecyclev1.StepProgress{}):
+	case step.FactsOf(current).Waits:
 		return lifecyclev1.RunWaiting
 	default:
 		return lifecyclev1.RunRunning

@@ -412,7 +412,7 @@ func TestNoWorkload(t *testing.T) {
 			}
 		})
 	}
-	if !plan.OnWorkload(&lifecyclev1.Step{Job: &lifecyclev1.JobStep{Target: lifecyclev1.TargetWorkload}}) {
+	if step.FactsOf(&lifecyclev1.Step{Job: &lifecyclev1.JobStep{Target: lifecyclev1.TargetWorkload}}).Workload == "" {
 		t.Error("a job on the workload cluster")
 	}
 }

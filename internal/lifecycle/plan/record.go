@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -103,17 +102,4 @@ func fail(action Action, progress *lifecyclev1.StepProgress, err error, now time
 }
 
 // Cut shortens a message to what the API allows.
-func Cut(message string) string { return cut(message, maxMessage) }
-
-// cut shortens a text to a number of bytes, between two characters.
-func cut(text string, longest int) string {
-	if len(text) <= longest {
-		return text
-	}
-	const ellipsis = "…"
-	end := longest - len(ellipsis)
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + ellipsis
-}
+func Cut(message string) string { return step.Cut(message, maxMessage) }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // findRights looks for what the engine may not do that the steps take. Without it nothing
@@ -21,15 +21,12 @@ func (r *Reconciler) findRights(ctx context.Context, s *scope) error {
 	if s.fault != nil {
 		return nil
 	}
-	missing, err := r.Rights.Missing(ctx, rights.Needs(s.policy))
+	missing, err := r.Rights.Missing(ctx, step.Needed(s.policy).Engine)
 	if missing != nil {
 		s.fault = &fault{lifecyclev1.RightsMissingReason, missing.Error()}
 	}
 	return err
 }
-
-// reference is a ConfigMap or Secret that a step needs.
-type reference struct{ kind, name string }
 
 // findReferences looks for what the steps refer to. It reads metadata only: contents
 // are the executors' matter.
@@ -38,14 +35,18 @@ func (r *Reconciler) findReferences(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var missing []string
-	for _, ref := range references(s.policy) {
+	for _, ref := range step.Needed(s.policy).Reads {
+		name := ref.Kind + " " + ref.Name
+		if slices.Contains(missing, name) {
+			continue
+		}
 		object := &metav1.PartialObjectMetadata{}
-		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.kind))
-		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.policy.Namespace, Name: ref.name}, object)
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(ref.Kind))
+		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.policy.Namespace, Name: ref.Name}, object)
 		if apierrors.IsNotFound(err) {
-			missing = append(missing, ref.kind+" "+ref.name)
+			missing = append(missing, name)
 		} else if err != nil {
-			return fmt.Errorf("get %s %s: %w", ref.kind, ref.name, err)
+			return fmt.Errorf("get %s: %w", name, err)
 		}
 	}
 	if len(missing) > 0 {
@@ -53,28 +54,4 @@ func (r *Reconciler) findReferences(ctx context.Context, s *scope) error {
 			"missing in namespace %s: %s; create it, or correct the policy", s.policy.Namespace, strings.Join(missing, ", "))}
 	}
 	return nil
-}
-
-// references returns what the steps of a policy refer to, each once.
-func references(policy *lifecyclev1.LifecyclePolicy) []reference {
-	var found []reference
-	add := func(kind, name string) {
-		if ref := (reference{kind, name}); !slices.Contains(found, ref) {
-			found = append(found, ref)
-		}
-	}
-	for i := range policy.Spec.Hooks {
-		for j := range policy.Spec.Hooks[i].Steps {
-			s := &policy.Spec.Hooks[i].Steps[j]
-			if s.Apply != nil {
-				for _, source := range s.Apply.Sources {
-					add(source.Kind, source.Name)
-				}
-			}
-			if s.Webhook != nil {
-				add("Secret", s.Webhook.SecretName)
-			}
-		}
-	}
-	return found
 }

@@ -7,8 +7,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
 // Right is what the engine has to be allowed, in a namespace.
@@ -34,17 +32,10 @@ func roleOf(group, resource string) string {
 	return ""
 }
 
-// Needs returns the rights that the steps of a policy take, each once and by namespaces.
-// Gates take none.
-func Needs(p *lifecyclev1.LifecyclePolicy) []Right {
-	var needs []Right
-	for i := range p.Spec.Hooks {
-		for j := range p.Spec.Hooks[i].Steps {
-			needs = append(needs, ofStep(p.Namespace, &p.Spec.Hooks[i].Steps[j])...)
-		}
-	}
+// Distinct returns rights, each once and by namespaces.
+func Distinct(all []Right) []Right {
 	var once []Right
-	for _, r := range needs {
+	for _, r := range all {
 		if !slices.Contains(once, r) {
 			once = append(once, r)
 		}
@@ -53,45 +44,8 @@ func Needs(p *lifecyclev1.LifecyclePolicy) []Right {
 	return once
 }
 
-func ofStep(namespace string, s *lifecyclev1.Step) []Right {
-	// A kubeconfig, whose name is that of a Cluster.
-	kubeconfig := Right{Namespace: namespace, Verb: "get", Resource: "secrets"}
-	switch {
-	case s.Apply != nil:
-		needs := []Right{kubeconfig}
-		for _, source := range s.Apply.Sources {
-			resource := "configmaps"
-			if source.Kind == "Secret" {
-				resource = "secrets"
-			}
-			needs = append(needs, Right{Namespace: namespace, Verb: "get", Resource: resource, Name: source.Name})
-		}
-		return needs
-	case s.Webhook != nil:
-		return []Right{{Namespace: namespace, Verb: "get", Resource: "secrets", Name: s.Webhook.SecretName}}
-	case s.Wait != nil:
-		return []Right{kubeconfig}
-	case s.Export != nil:
-		return append([]Right{kubeconfig}, verbs(Right{Namespace: cmp.Or(s.Export.Namespace, namespace), Resource: "secrets"}, "get", "create", "update", "delete")...)
-	case s.Job != nil:
-		return ofJob(namespace, s.Job)
-	}
-	return nil
-}
-
-// ofJob are rights on the Job, and on the Secret with its log.
-func ofJob(namespace string, s *lifecyclev1.JobStep) []Right {
-	needs := verbs(Right{Namespace: namespace, Resource: "secrets"}, "get", "create", "update")
-	if s.Target == lifecyclev1.TargetManagement {
-		needs = append(needs, verbs(Right{Namespace: namespace, Group: batchv1.GroupName, Resource: "jobs"}, "get", "create", "patch", "delete")...)
-		needs = append(needs,
-			Right{Namespace: namespace, Verb: "list", Resource: "pods"},
-			Right{Namespace: namespace, Verb: "get", Resource: "pods", Subresource: "log"})
-	}
-	return needs
-}
-
-func verbs(on Right, verbs ...string) []Right {
+// Verbs returns a right for each verb on the same.
+func Verbs(on Right, verbs ...string) []Right {
 	rights := make([]Right, len(verbs))
 	for i, verb := range verbs {
 		rights[i] = on

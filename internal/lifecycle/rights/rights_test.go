@@ -77,7 +77,7 @@ func released(t *testing.T) map[string][]string {
 // The roles of the release have what steps take, no more and no less.
 func TestTheRolesAreWhatStepsTake(t *testing.T) {
 	needed := map[string][]string{}
-	for _, r := range rights.Needs(eachKind()) {
+	for _, r := range step.Needed(eachKind()).Engine {
 		role, what := rights.StepsRole, r.Resource
 		if r.Group == batchv1.GroupName || r.Resource == "pods" {
 			role = rights.JobsRole
@@ -108,7 +108,7 @@ func TestRightsAreNeededWhereTheyAreUsed(t *testing.T) {
 	}
 	want := []string{"archives get", "archives create", "archives update", "archives delete", "team-a get"}
 	var got []string
-	for _, r := range rights.Needs(archive) {
+	for _, r := range step.Needed(archive).Engine {
 		got = append(got, r.Namespace+" "+r.Verb)
 	}
 	if !slices.Equal(got, want) {

@@ -145,7 +145,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 		return false, nil
 	}
 	if err != nil {
-		attemptFailures.WithLabelValues(string(step.KindOf(current))).Inc()
+		attemptFailures.WithLabelValues(step.Of(current).Name()).Inc()
 		r.eventf(s, warning, "AttemptFailed", "Execute", "%s: step %s: %v", s.run.Spec.Hook, current.Name, err)
 		return true, nil
 	}
@@ -161,7 +161,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 
 // missed has a step left alone that could not reach what it works on. It is told once.
 func (r *Reconciler) missed(s *scope, current *lifecyclev1.Step, err error, now time.Time) {
-	attemptFailures.WithLabelValues(string(step.KindOf(current))).Inc()
+	attemptFailures.WithLabelValues(step.Of(current).Name()).Inc()
 	wait, misses := r.attempts.missed(s, current, now, err.Error())
 	s.seen, s.requeueAfter = err.Error(), wait
 	s.nextAttempt = now.Add(wait)
@@ -173,10 +173,6 @@ func (r *Reconciler) missed(s *scope, current *lifecyclev1.Step, err error, now 
 // execute makes an attempt, or looks for the end of the one that is under way.
 func (r *Reconciler) execute(ctx context.Context, s *scope, action plan.Action) (step.Result, error) {
 	current := action.Step
-	executor := r.Executors[step.KindOf(current)]
-	if executor == nil {
-		return step.Result{}, step.Terminal(fmt.Errorf("steps of kind %q are not known here", step.KindOf(current)), "update slipway-lifecycle, then retry")
-	}
 	in, limit := r.input(s, current), attemptTimeout
 	if left, limited := plan.TimeLeft(s.run, current, r.Clock.Now()); limited && !action.Last {
 		limit = left
@@ -185,7 +181,7 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, action plan.Action) 
 		attempt, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		began := r.Clock.Now()
-		result, err := executor.Execute(attempt, in)
+		result, err := r.KindOf(current).Execute(attempt, in)
 		if errors.Is(err, context.DeadlineExceeded) && attempt.Err() != nil && ctx.Err() == nil {
 			err = fmt.Errorf("the attempt took longer than %s: %w", limit, err)
 		}
@@ -197,6 +193,7 @@ func (r *Reconciler) execute(ctx context.Context, s *scope, action plan.Action) 
 // input is what an executor gets: copies, so that the run is changed here alone.
 func (r *Reconciler) input(s *scope, current *lifecyclev1.Step) step.Input {
 	return step.Input{
+		Env:      r.Env,
 		Run:      s.run.DeepCopy(),
 		Step:     current.DeepCopy(),
 		Progress: *s.run.Progress(current.Name).DeepCopy(),
@@ -223,7 +220,7 @@ func (r *Reconciler) ended(ctx context.Context, s *scope, current *lifecyclev1.S
 	if progress.Outcome == lifecyclev1.OutcomeFailed {
 		kind, failed = warning, progress.Message
 	}
-	tracing.Observe(stepDuration.WithLabelValues(string(step.KindOf(current)), string(progress.Outcome)),
+	tracing.Observe(stepDuration.WithLabelValues(step.Of(current).Name(), string(progress.Outcome)),
 		max(0, progress.EndTime.Sub(progress.StartTime.Time)), tracing.Exemplar(r.traceStep(ctx, s, current, failed)))
 	r.eventf(s, kind, "Step"+string(progress.Outcome), "Execute", "%s: step %s: %s", s.run.Spec.Hook, current.Name, progress.Message)
 	if plan.Phase(s.run) == lifecyclev1.RunSucceeded {

@@ -68,7 +68,7 @@ func (a *attempts) last(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (wai
 // the Cluster may make a difference, and what Cluster API reaches again.
 func (a *attempts) early(s *scope, current *lifecyclev1.Step, now time.Time) (time.Duration, waitingAttempt) {
 	last, ok := a.last(s.run, current)
-	if !ok || last.generation != s.run.Generation || step.KindOf(current) == step.KindExpression {
+	if !ok || last.generation != s.run.Generation || step.FactsOf(current).FollowsCluster {
 		return 0, waitingAttempt{}
 	}
 	if again := connectedSince(s.cluster); last.misses > 0 && !again.IsZero() && !again.Equal(last.connected) {

@@ -31,9 +31,11 @@ type Reconciler struct {
 	// APIReader reads past the cache: what was done must not be done again because
 	// the cache is late, and no policy is gone on its word.
 	APIReader client.Reader
-	// Executors of the kinds of steps.
-	Executors map[step.Kind]step.Executor
-	Recorder  events.EventRecorder
+	// Env is what steps work with.
+	Env *step.Env
+	// KindOf returns the kind of a step: step.Of, but in tests.
+	KindOf   func(*lifecyclev1.Step) step.Kind
+	Recorder events.EventRecorder
 	// Clock times steps and their retries.
 	Clock clock.PassiveClock
 	// Tracer makes the spans of runs; nil makes none.

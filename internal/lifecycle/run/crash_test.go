@@ -117,7 +117,7 @@ func TestTwoControllersDoNotBothGoOn(t *testing.T) {
 	first := w.reconciler(env.Client)
 	other := w.reconciler(env.Client)
 	var overtaken bool
-	first.Executors[step.KindApply] = executorFunc(func(ctx context.Context, in step.Input) (step.Result, error) {
+	use(first, "apply", executorFunc(func(ctx context.Context, in step.Input) (step.Result, error) {
 		if !overtaken {
 			overtaken = true
 			if _, err := other.Reconcile(ctx, ctrl.Request{NamespacedName: w.key}); err != nil {
@@ -125,7 +125,7 @@ func TestTwoControllersDoNotBothGoOn(t *testing.T) {
 			}
 		}
 		return step.Result{}, step.Terminal(errRefused, "")
-	})
+	}))
 	result, err := first.Reconcile(ctx, ctrl.Request{NamespacedName: w.key})
 	if err != nil || result.RequeueAfter == 0 {
 		t.Errorf("got %+v, %v; want to look again", result, err)
@@ -141,13 +141,13 @@ func TestTwoControllersDoNotBothGoOn(t *testing.T) {
 func TestADecisionDuringAnAttemptIsNotLost(t *testing.T) {
 	w := newWorld(t, upgrade, applyStep("first"))
 	decided := false
-	w.Executors[step.KindApply] = executorFunc(func(context.Context, step.Input) (step.Result, error) {
+	use(w.Reconciler, "apply", executorFunc(func(context.Context, step.Input) (step.Result, error) {
 		if !decided {
 			decided = true
 			w.decide(lifecyclev1.DecisionSkip, "first")
 		}
 		return step.Result{}, errRefused
-	})
+	}))
 	if _, result := w.reconcile(); result.RequeueAfter == 0 {
 		t.Error("does not look again")
 	}
@@ -164,10 +164,10 @@ func (f executorFunc) Execute(ctx context.Context, in step.Input) (step.Result, 
 func TestStoppingIsNotAFailure(t *testing.T) {
 	w := newWorld(t, upgrade, applyStep("first"))
 	stopping, stop := context.WithCancel(ctx)
-	w.Executors[step.KindApply] = executorFunc(func(ctx context.Context, _ step.Input) (step.Result, error) {
+	use(w.Reconciler, "apply", executorFunc(func(ctx context.Context, _ step.Input) (step.Result, error) {
 		stop()
 		return step.Result{}, ctx.Err()
-	})
+	}))
 	if _, err := w.Reconcile(stopping, ctrl.Request{NamespacedName: w.key}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

@@ -47,7 +47,7 @@ func (l *long) Execute(ctx context.Context, in step.Input) (step.Result, error) 
 func TestALongAttemptHoldsUpNobody(t *testing.T) {
 	w := newWorld(t, upgrade, applyStep("save", func(s *lifecyclev1.Step) { s.TimeoutSeconds = ptr.To[int32](1800) }))
 	l := newLong("edge-1")
-	w.start(func(r *run.Reconciler) { r.Executors[step.KindApply] = l })
+	w.start(func(r *run.Reconciler) { use(r, "apply", l) })
 	<-l.began
 	if l.limit < 29*time.Minute {
 		t.Errorf("the attempt may take %s of the step's half hour", l.limit)
@@ -91,7 +91,7 @@ func TestALongAttemptEndsWithWhatItIsFor(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, upgrade, applyStep("save"))
 			l := newLong("edge-1")
-			w.Executors[step.KindApply] = l
+			use(w.Reconciler, "apply", l)
 			w.expect(lifecyclev1.RunRunning, "save", "under way")
 			<-l.began
 			c.end(w)
@@ -115,7 +115,7 @@ func TestALongAttemptEndsWithWhatItIsFor(t *testing.T) {
 func TestAChangedStepIsNotAnsweredByTheAttemptBefore(t *testing.T) {
 	w := newWorld(t, upgrade, applyStep("save"))
 	l := newLong("edge-1")
-	w.Executors[step.KindApply] = l
+	use(w.Reconciler, "apply", l)
 	w.expect(lifecyclev1.RunRunning, "save", "under way")
 	<-l.began
 	w.change(w.policy, func() { w.policy.Spec.Hooks[0].Steps[0].Apply.Sources[0].Name = "other" })
@@ -135,7 +135,7 @@ func TestAChangedStepIsNotAnsweredByTheAttemptBefore(t *testing.T) {
 // TestAPanicIsAFailedAttempt: it ends neither the program nor the run.
 func TestAPanicIsAFailedAttempt(t *testing.T) {
 	w := newWorld(t, upgrade, applyStep("save"))
-	w.Executors[step.KindApply] = executorFunc(func(context.Context, step.Input) (step.Result, error) { panic("no such page") })
+	use(w.Reconciler, "apply", executorFunc(func(context.Context, step.Input) (step.Result, error) { panic("no such page") }))
 	got, _ := w.reconcile()
 	if p := got.Progress("save"); p.Failures != 1 || !strings.Contains(p.Message, "panic: no such page") {
 		t.Errorf("record is %+v", p)

@@ -55,7 +55,8 @@ func realJob(name string) lifecyclev1.Step {
 
 func (w *world) withRealJobs(c client.Client) *run.Reconciler {
 	controller := w.reconciler(c)
-	controller.Executors[step.KindJob] = step.NewJob(c, env.Config, nil)
+	controller.Env = &step.Env{Management: c, Config: env.Config}
+	use(controller, "job", step.Of(&lifecyclev1.Step{Job: &lifecyclev1.JobStep{}}))
 	return controller
 }
 

@@ -15,11 +15,11 @@ func (r *Reconciler) pin(ctx context.Context, s *scope) error {
 	changed := false
 	for i := range s.run.Spec.Steps {
 		current := &s.run.Spec.Steps[i]
-		pinner, ok := r.Executors[step.KindOf(current)].(step.Pinner)
+		pinner, ok := r.KindOf(current).(step.Pinner)
 		if progress := s.run.Progress(current.Name); !ok || s.run.Pin(current.Name) != "" || progress != nil && progress.Outcome != "" {
 			continue
 		}
-		digest, err := pinner.Pin(ctx, s.run, current)
+		digest, err := pinner.Pin(ctx, r.Env, s.run, current)
 		if err != nil {
 			return fmt.Errorf("pin what step %s refers to: %w", current.Name, err)
 		}

@@ -439,6 +439,7 @@ func TestStepsWithoutAWorkloadClusterAreSkippedBeforeDeletion(t *testing.T) {
 
 func TestUnknownKindsFail(t *testing.T) {
 	w := newWorld(t, upgrade, lifecyclev1.Step{Name: "call", Webhook: &lifecyclev1.WebhookStep{URL: "https://a.example.com", SecretName: "s"}})
+	w.KindOf = func(*lifecyclev1.Step) step.Kind { return step.Of(&lifecyclev1.Step{}) }
 	w.expect(lifecyclev1.RunFailed, "call", "update slipway-lifecycle")
 }
 
@@ -497,7 +498,7 @@ func TestAWaitingStepIsLeftAloneUntilItsTime(t *testing.T) {
 func TestAnOutageLastsAsLongAsTheStepMayTake(t *testing.T) {
 	down := &workload.UnavailableError{Problem: "its API server does not answer", Remedy: "look at its control plane"}
 	for _, s := range []lifecyclev1.Step{applyStep("cni"), jobStep("cni")} {
-		t.Run(string(step.KindOf(&s)), func(t *testing.T) {
+		t.Run(step.Of(&s).Name(), func(t *testing.T) {
 			s.TimeoutSeconds = ptr.To[int32](1800)
 			w := newWorld(t, upgrade, s)
 			w.effects.fail = map[string]error{"cni": down}

@@ -14,7 +14,7 @@ import (
 // comes before the outcome is stored: who is killed between the two does it once more.
 func (r *Reconciler) stop(ctx context.Context, s *scope, current *lifecyclev1.Step) error {
 	r.flights.abandon(client.ObjectKeyFromObject(s.run))
-	stopper, ok := r.Executors[step.KindOf(current)].(step.Stopper)
+	stopper, ok := r.KindOf(current).(step.Stopper)
 	if progress := s.run.Progress(current.Name); !ok || progress == nil || progress.Job == nil {
 		return nil
 	}

@@ -83,5 +83,5 @@ func runAttributes(run *lifecyclev1.LifecycleRun) []attribute.KeyValue {
 }
 
 func stepAttributes(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) []attribute.KeyValue {
-	return append(runAttributes(run), tracing.StepKey.String(s.Name), tracing.KindKey.String(string(step.KindOf(s))))
+	return append(runAttributes(run), tracing.StepKey.String(s.Name), tracing.KindKey.String(step.Of(s).Name()))
 }

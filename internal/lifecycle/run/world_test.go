@@ -93,14 +93,41 @@ func (w *world) create(o client.Object) {
 // reconciler is a controller whose process is its own, and can be killed.
 func (w *world) reconciler(c client.Client) *run.Reconciler {
 	w.effects.t = w.t
-	return &run.Reconciler{
-		Client: c, APIReader: c, Recorder: w.events, Clock: w.clock,
-		Executors: map[step.Kind]step.Executor{
-			step.KindApproval: step.NewApproval(),
-			step.KindWindow:   step.NewWindow(),
-			step.KindApply:    &applier{effects: w.effects, client: c},
-			step.KindJob:      &jobs{effects: w.effects, client: c},
-		},
+	r := &run.Reconciler{Client: c, APIReader: c, Recorder: w.events, Clock: w.clock, KindOf: step.Of}
+	use(r, "apply", &applier{effects: w.effects, client: c})
+	use(r, "job", &jobs{effects: w.effects, client: c})
+	return r
+}
+
+// executor executes the steps of a kind in its place.
+type executor interface {
+	Execute(ctx context.Context, in step.Input) (step.Result, error)
+}
+
+type replaced struct {
+	step.Kind
+	executor executor
+}
+
+func (r replaced) Execute(ctx context.Context, in step.Input) (step.Result, error) {
+	return r.executor.Execute(ctx, in)
+}
+
+func (r replaced) Stop(ctx context.Context, in step.Input) error {
+	if stopper, ok := r.executor.(step.Stopper); ok {
+		return stopper.Stop(ctx, in)
+	}
+	return nil
+}
+
+// use has a controller execute the steps of a kind by e.
+func use(r *run.Reconciler, kind string, e executor) {
+	before := r.KindOf
+	r.KindOf = func(s *lifecyclev1.Step) step.Kind {
+		if step.Of(s).Name() == kind {
+			return replaced{step.Of(s), e}
+		}
+		return before(s)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"slices"
 	"strings"
 	"time"
@@ -30,20 +32,57 @@ const maxProblems = 10
 // pinning is how soon manifests are looked at again that came late, or after a retry.
 const pinning = time.Second
 
-// New returns the executor of apply steps. It finds ConfigMaps and Secrets with
-// reader, which must not be a cache.
-func NewApply(reader client.Reader, clients workload.Clients) Pinner {
-	return &applyExecutor{reader: reader, clients: clients}
-}
-
-// applyExecutor executes apply steps: manifests from ConfigMaps and Secrets of the
-// policy's namespace go into the workload cluster by server-side apply.
+// applyKind is the kind that applies manifests from ConfigMaps and Secrets of the
+// policy's namespace to the workload cluster by server-side apply.
 //
 //	sources ──fetch──> contents, which the run has pinned ──parse──> objects, in their order
 //	objects: Namespaces and CustomResourceDefinitions, wait until established, the rest
-type applyExecutor struct {
-	reader  client.Reader
-	clients workload.Clients
+type applyKind struct{}
+
+// Name implements Kind.
+func (applyKind) Name() string { return "apply" }
+
+// Is implements Kind.
+func (applyKind) Is(s *lifecyclev1.Step) bool { return s.Apply != nil }
+
+// Facts implements Kind.
+func (applyKind) Facts(*lifecyclev1.Step) Facts {
+	return Facts{Doing: "applies manifests", Approval: "", Limit: defaultLimit, Waits: false, FollowsCluster: false, Workload: "apply", Lasting: nil}
+}
+
+// Needs implements Kind. Whoever writes the policy must be able to read the Secrets that it
+// sends elsewhere.
+func (applyKind) Needs(namespace string, s *lifecyclev1.Step, at *field.Path) Needs {
+	needs := Needs{Reads: nil, Engine: kubeconfig(namespace), Author: nil}
+	for i, source := range s.Apply.Sources {
+		at := at.Child("apply", "sources").Index(i)
+		needs.Reads = append(needs.Reads, Reference{at, source.Kind, source.Name})
+		right := rights.Right{Namespace: namespace, Verb: "get", Resource: "configmaps", Name: source.Name}
+		if source.Kind == "Secret" {
+			right.Resource = "secrets"
+			needs.Author = append(needs.Author, AuthorRight{at, right})
+		}
+		needs.Engine = append(needs.Engine, right)
+	}
+	return needs
+}
+
+// Validate implements Kind.
+func (applyKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[lifecyclev1.ManifestSource]bool{}
+	for i, source := range s.Apply.Sources {
+		at := at.Child("apply", "sources").Index(i)
+		errs = append(errs, matches(source.Name, validation.IsDNS1123Subdomain, at.Child("name"))...)
+		if source.Key != "" {
+			errs = append(errs, matches(source.Key, validation.IsConfigMapKey, at.Child("key"))...)
+		}
+		if seen[source] {
+			errs = append(errs, field.Duplicate(at, source.Name))
+		}
+		seen[source] = true
+	}
+	return errs
 }
 
 // FieldManager returns the field manager under which a policy's manifests are
@@ -53,9 +92,9 @@ func FieldManager(policy string) string {
 	return prefix + Shorten(policy, longest-len(prefix))
 }
 
-// Execute implements Executor.
-func (e *applyExecutor) Execute(ctx context.Context, in Input) (Result, error) {
-	contents, err := fetchSources(ctx, e.reader, in.Run.Namespace, in.Step.Apply.Sources)
+// Execute implements Kind.
+func (applyKind) Execute(ctx context.Context, in Input) (Result, error) {
+	contents, err := fetchSources(ctx, in.Env.Management, in.Run.Namespace, in.Step.Apply.Sources)
 	if err != nil {
 		return Result{}, err
 	}
@@ -71,7 +110,7 @@ func (e *applyExecutor) Execute(ctx context.Context, in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	target, err := e.clients.For(ctx, client.ObjectKeyFromObject(in.Cluster))
+	target, err := in.Env.Workload.For(ctx, client.ObjectKeyFromObject(in.Cluster))
 	if err != nil {
 		return Result{}, err
 	}
@@ -87,8 +126,8 @@ func (e *applyExecutor) Execute(ctx context.Context, in Input) (Result, error) {
 }
 
 // Pin implements Pinner.
-func (e *applyExecutor) Pin(ctx context.Context, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error) {
-	contents, err := fetchSources(ctx, e.reader, run.Namespace, s.Apply.Sources)
+func (applyKind) Pin(ctx context.Context, env *Env, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error) {
+	contents, err := fetchSources(ctx, env.Management, run.Namespace, s.Apply.Sources)
 	if errors.Is(err, errMissingSource) || rights.IsMissing(err) {
 		return "", nil
 	}

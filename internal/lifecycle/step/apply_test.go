@@ -15,14 +15,13 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
-	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
 // fixture is a Cluster with its own namespace in both API servers.
 type applyFixture struct {
-	executor step.Pinner
-	in       step.Input
+	env *step.Env
+	in  step.Input
 	// namespace in the management and in the workload cluster.
 	namespace string
 }
@@ -37,8 +36,8 @@ func newApplyFixture(t *testing.T, apiStep lifecyclev1.ApplyStep) *applyFixture 
 	cluster := management.NewWorkloadCluster(t, namespace, other)
 	in := testenv.NewStep(t, management.Client, cluster, lifecyclev1.AfterControlPlaneInitialized, lifecyclev1.Step{Name: "addons", Apply: &apiStep})
 	return &applyFixture{
-		executor: step.NewApply(management.Client, workload.New(management.Client, "slipway-lifecycle")),
-		in:       in, namespace: namespace,
+		env: newEnv(management.Client),
+		in:  in, namespace: namespace,
 	}
 }
 
@@ -77,12 +76,12 @@ func (f *applyFixture) expand(value string) string {
 // execute makes an attempt, as of a run that begins now.
 func (f *applyFixture) execute(t *testing.T) (step.Result, error) {
 	t.Helper()
-	pin, err := f.executor.Pin(t.Context(), f.in.Run, f.in.Step)
+	pin, err := step.Of(f.in.Step).(step.Pinner).Pin(t.Context(), f.env, f.in.Run, f.in.Step)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.in.Run.Spec.Pins = []lifecyclev1.Pin{{Step: f.in.Step.Name, Digest: pin}}
-	return f.executor.Execute(t.Context(), f.in)
+	return execute(t, f.env, f.in)
 }
 
 // TestManifestsArePinned: who may write a ConfigMap must not decide what a run that has
@@ -90,10 +89,10 @@ func (f *applyFixture) execute(t *testing.T) (step.Result, error) {
 func TestManifestsArePinned(t *testing.T) {
 	f := newApplyFixture(t, configMaps("addon"))
 	f.source(t, "addon", map[string]string{"a": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: NAMESPACE}\n"})
-	if result, err := f.executor.Execute(t.Context(), f.in); err != nil || result.Done || f.configMap(t, f.namespace, "mine") != nil {
+	if result, err := execute(t, f.env, f.in); err != nil || result.Done || f.configMap(t, f.namespace, "mine") != nil {
 		t.Fatalf("before it is pinned: %+v, %v", result, err)
 	}
-	pin, err := f.executor.Pin(t.Context(), f.in.Run, f.in.Step)
+	pin, err := step.Of(f.in.Step).(step.Pinner).Pin(t.Context(), f.env, f.in.Run, f.in.Step)
 	if err != nil || pin == "" {
 		t.Fatal(pin, err)
 	}
@@ -104,7 +103,7 @@ func TestManifestsArePinned(t *testing.T) {
 	if err := management.Client.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.executor.Execute(t.Context(), f.in)
+	_, err = execute(t, f.env, f.in)
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "have changed since the run began") || f.configMap(t, f.namespace, "theirs") != nil {
 		t.Errorf("changed: %v", err)
 	}
@@ -127,7 +126,7 @@ func TestWhatMayNotBeReadIsWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.executor = step.NewApply(own.Reader(reader), workload.New(own.Reader(reader), "slipway-lifecycle"))
+	f.env = newEnv(own.Client(reader))
 	f.source(t, "addon", map[string]string{"a": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: NAMESPACE}\n"})
 	result, err := f.execute(t)
 	if pin := f.in.Run.Pin(f.in.Step.Name); pin != "" || result.Done || !step.IsUnreached(err) || !strings.Contains(err.Error(), "kubectl create rolebinding slipway-lifecycle-steps -n "+f.namespace) {

@@ -3,18 +3,42 @@ package step
 import (
 	"context"
 	"fmt"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"time"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-type approvalExecutor struct{}
+// Approval is the kind that waits until somebody approves.
+const Approval = "approval"
 
-// New returns the executor of approval steps.
-func NewApproval() Executor { return approvalExecutor{} }
+type approvalKind struct{}
+
+// Name implements Kind.
+func (approvalKind) Name() string { return Approval }
+
+// Is implements Kind.
+func (approvalKind) Is(s *lifecyclev1.Step) bool { return s.Approval != nil }
+
+// Facts implements Kind.
+func (approvalKind) Facts(s *lifecyclev1.Step) Facts {
+	wanted := "for approval"
+	if s.Approval.Message != "" {
+		wanted += fmt.Sprintf(" (%s)", s.Approval.Message)
+	}
+	return Facts{Doing: "waits " + wanted, Approval: wanted, Limit: 0, Waits: true, FollowsCluster: false, Workload: "", Lasting: nil}
+}
+
+// Needs implements Kind.
+func (approvalKind) Needs(string, *lifecyclev1.Step, *field.Path) Needs {
+	return Needs{Reads: nil, Engine: nil, Author: nil}
+}
+
+// Validate implements Kind.
+func (approvalKind) Validate(*lifecyclev1.Step, *field.Path) field.ErrorList { return nil }
 
 // Execute is done when the step was approved since its last retry.
-func (approvalExecutor) Execute(_ context.Context, in Input) (Result, error) {
+func (approvalKind) Execute(_ context.Context, in Input) (Result, error) {
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
 		return Result{Done: true, Message: "would wait for approval"}, nil
 	}

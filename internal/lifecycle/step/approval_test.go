@@ -34,7 +34,7 @@ func TestApproval(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			run := &lifecyclev1.LifecycleRun{Spec: lifecyclev1.LifecycleRunSpec{Mode: c.mode, Decisions: c.decisions}}
 			s := &lifecyclev1.Step{Name: "go", Approval: &lifecyclev1.ApprovalStep{Message: "read the notes"}}
-			got, err := step.NewApproval().Execute(t.Context(), step.Input{Run: run, Step: s})
+			got, err := execute(t, nil, step.Input{Run: run, Step: s})
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, %v", got, err)
 			}

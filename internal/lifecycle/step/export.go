@@ -1,9 +1,13 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,16 +22,10 @@ import (
 
 const defaultArchiveBytes = 16 << 20
 
-// New returns the executor of export steps. management must not read from a cache.
-func NewExport(management client.Client, clients workload.Clients) Executor {
-	return &exportExecutor{management: management, clients: clients, slots: make(chan struct{}, maxArchives)}
-}
-
 // atOnce is how many archives are made at once: each is in memory as a whole.
 const maxArchives = 10
 
-// exportExecutor executes export steps: objects of the workload cluster are saved
-// before it is deleted.
+// exportKind is the kind that saves objects of the workload cluster before it is deleted.
 //
 // The archive is a compressed tar of YAML files, in Secrets that nothing owns, so that they
 // outlive the Cluster, in the policy's namespace or in one that it names:
@@ -37,33 +35,73 @@ const maxArchives = 10
 //
 // The parts in their order, one after the other, are the tar.gz. The index is written
 // last: an archive without one is not whole. The same objects give the same bytes.
-type exportExecutor struct {
-	management client.Client
-	clients    workload.Clients
-	slots      chan struct{}
+type exportKind struct{}
+
+// Name implements Kind.
+func (exportKind) Name() string { return "export" }
+
+// Is implements Kind.
+func (exportKind) Is(s *lifecyclev1.Step) bool { return s.Export != nil }
+
+// Facts implements Kind.
+func (exportKind) Facts(*lifecyclev1.Step) Facts {
+	return Facts{Doing: "exports objects", Approval: "", Limit: defaultLimit, Waits: false, FollowsCluster: false, Workload: "export", Lasting: nil}
 }
 
-// Execute implements Executor.
-func (e *exportExecutor) Execute(ctx context.Context, in Input) (Result, error) {
+// Needs implements Kind. Whoever writes the policy must be able to make the Secrets of another
+// namespace.
+func (exportKind) Needs(namespace string, s *lifecyclev1.Step, at *field.Path) Needs {
+	on := rights.Right{Namespace: cmp.Or(s.Export.Namespace, namespace), Resource: "secrets"}
+	needs := Needs{Reads: nil, Engine: append(kubeconfig(namespace), rights.Verbs(on, "get", "create", "update", "delete")...), Author: nil}
+	if on.Namespace != namespace {
+		needs.Author = []AuthorRight{{at.Child("export", "namespace"), rights.Verbs(on, "create")[0]}}
+	}
+	return needs
+}
+
+// Validate implements Kind.
+func (exportKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
+	e := s.Export
+	at = at.Child("export")
+	var errs field.ErrorList
+	if e.Namespace != "" {
+		errs = matches(e.Namespace, validation.IsDNS1123Label, at.Child("namespace"))
+	}
+	for i, resource := range e.Resources {
+		at := at.Child("resources").Index(i)
+		errs = append(errs, validateKind(resource.APIVersion, resource.Kind, at)...)
+		errs = append(errs, ValidateSelector(resource.LabelSelector, at.Child("labelSelector"))...)
+		for j, namespace := range resource.Namespaces {
+			errs = append(errs, matches(namespace, validation.IsDNS1123Label, at.Child("namespaces").Index(j))...)
+		}
+	}
+	return errs
+}
+
+// archiveSlots bounds the archives that are made at once.
+var archiveSlots = make(chan struct{}, maxArchives)
+
+// Execute implements Kind.
+func (exportKind) Execute(ctx context.Context, in Input) (Result, error) {
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
 		return Result{Done: true, Message: fmt.Sprintf("would export objects of %d resources", len(in.Step.Export.Resources))}, nil
 	}
 	select {
-	case e.slots <- struct{}{}:
-		defer func() { <-e.slots }()
+	case archiveSlots <- struct{}{}:
+		defer func() { <-archiveSlots }()
 	case <-ctx.Done():
 		return Result{}, fmt.Errorf("%d other archives are made: %w", maxArchives, ctx.Err())
 	}
-	index, err := e.saved(ctx, in)
+	index, err := savedArchive(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
 	if index == nil {
-		content, objects, err := e.collect(ctx, in)
+		content, objects, err := collectArchive(ctx, in)
 		if err != nil {
 			return Result{}, err
 		}
-		if index, err = e.save(ctx, in, content, objects); err != nil {
+		if index, err = saveArchive(ctx, in, content, objects); err != nil {
 			return Result{}, err
 		}
 	}
@@ -71,9 +109,9 @@ func (e *exportExecutor) Execute(ctx context.Context, in Input) (Result, error) 
 		index.Objects, index.Bytes, archiveNamespace(in), archiveName(in))}, nil
 }
 
-// collect returns the archive of what the step selects, and how many objects are in it.
-func (e *exportExecutor) collect(ctx context.Context, in Input) ([]byte, int, error) {
-	cluster, err := e.clients.For(ctx, client.ObjectKeyFromObject(in.Cluster))
+// collectArchive returns the archive of what the step selects, and how many objects are in it.
+func collectArchive(ctx context.Context, in Input) ([]byte, int, error) {
+	cluster, err := in.Env.Workload.For(ctx, client.ObjectKeyFromObject(in.Cluster))
 	if err != nil {
 		return nil, 0, err
 	}

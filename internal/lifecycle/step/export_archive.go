@@ -113,39 +113,39 @@ func archiveLabels(in Input) map[string]string {
 	return labels
 }
 
-// save writes the parts, and then the index.
-func (e *exportExecutor) save(ctx context.Context, in Input, content []byte, objects int) (*ArchiveIndex, error) {
+// saveArchive writes the parts, and then the index.
+func saveArchive(ctx context.Context, in Input, content []byte, objects int) (*ArchiveIndex, error) {
 	index := &ArchiveIndex{
 		Cluster: in.Run.Spec.ClusterName, Namespace: in.Run.Namespace, Hook: in.Run.Spec.Hook, StartTime: in.Progress.StartTime,
 		Digest: ArchiveDigest(content), Bytes: len(content), Objects: objects,
 	}
 	for part := range slices.Chunk(content, partSize) {
 		p := ArchivePart{Secret: archiveName(in) + "-" + strconv.Itoa(len(index.Parts)), Digest: ArchiveDigest(part), Bytes: len(part)}
-		if err := e.write(ctx, in, p.Secret, ArchivePartType, ArchivePartKey, part, p.Digest); err != nil {
+		if err := writeSecret(ctx, in, p.Secret, ArchivePartType, ArchivePartKey, part, p.Digest); err != nil {
 			return nil, err
 		}
 		index.Parts = append(index.Parts, p)
 	}
-	if err := e.prune(ctx, in, len(index.Parts)); err != nil {
+	if err := pruneArchive(ctx, in, len(index.Parts)); err != nil {
 		return nil, err
 	}
 	data, err := json.MarshalIndent(index, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	return index, e.write(ctx, in, archiveName(in), ArchiveIndexType, ArchiveIndexKey, data, index.Digest)
+	return index, writeSecret(ctx, in, archiveName(in), ArchiveIndexType, ArchiveIndexKey, data, index.Digest)
 }
 
-// prune removes the parts of a larger archive, which an attempt that was cut off left.
-func (e *exportExecutor) prune(ctx context.Context, in Input, from int) error {
+// pruneArchive removes the parts of a larger archive, which an attempt that was cut off left.
+func pruneArchive(ctx context.Context, in Input, from int) error {
 	for n := from; ; n++ {
 		part := &corev1.Secret{}
-		err := e.management.Get(ctx, client.ObjectKey{Namespace: archiveNamespace(in), Name: archiveName(in) + "-" + strconv.Itoa(n)}, part)
+		err := in.Env.Management.Get(ctx, client.ObjectKey{Namespace: archiveNamespace(in), Name: archiveName(in) + "-" + strconv.Itoa(n)}, part)
 		if apierrors.IsNotFound(err) || (err == nil && part.Type != ArchivePartType) {
 			return nil
 		}
 		if err == nil {
-			err = e.management.Delete(ctx, part, client.Preconditions{UID: &part.UID})
+			err = in.Env.Management.Delete(ctx, part, client.Preconditions{UID: &part.UID})
 		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("remove the left-over part %s: %w", part.Name, err)
@@ -153,9 +153,9 @@ func (e *exportExecutor) prune(ctx context.Context, in Input, from int) error {
 	}
 }
 
-// write creates a Secret of the archive, or replaces the one of an attempt that was
+// writeSecret creates a Secret of the archive, or replaces the one of an attempt that was
 // cut off.
-func (e *exportExecutor) write(ctx context.Context, in Input, name string, kind corev1.SecretType, key string, data []byte, digest string) error {
+func writeSecret(ctx context.Context, in Input, name string, kind corev1.SecretType, key string, data []byte, digest string) error {
 	wanted := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: archiveNamespace(in), Name: name,
@@ -164,12 +164,12 @@ func (e *exportExecutor) write(ctx context.Context, in Input, name string, kind 
 		Type: kind,
 		Data: map[string][]byte{key: data},
 	}
-	err := e.management.Create(ctx, wanted)
+	err := in.Env.Management.Create(ctx, wanted)
 	if !apierrors.IsAlreadyExists(err) {
 		return archiveError(err, name)
 	}
 	existing := &corev1.Secret{}
-	if err := e.management.Get(ctx, client.ObjectKeyFromObject(wanted), existing); err != nil {
+	if err := in.Env.Management.Get(ctx, client.ObjectKeyFromObject(wanted), existing); err != nil {
 		return archiveError(err, name)
 	}
 	if existing.Type != kind {
@@ -179,7 +179,7 @@ func (e *exportExecutor) write(ctx context.Context, in Input, name string, kind 
 		return nil
 	}
 	existing.Data, existing.Annotations, existing.Labels = wanted.Data, wanted.Annotations, wanted.Labels
-	return archiveError(e.management.Update(ctx, existing), name)
+	return archiveError(in.Env.Management.Update(ctx, existing), name)
 }
 
 func archiveError(err error, name string) error {
@@ -189,10 +189,10 @@ func archiveError(err error, name string) error {
 	return nil
 }
 
-// saved returns the index of an archive that is whole; nil when there is none.
-func (e *exportExecutor) saved(ctx context.Context, in Input) (*ArchiveIndex, error) {
+// savedArchive returns the index of an archive that is whole; nil when there is none.
+func savedArchive(ctx context.Context, in Input) (*ArchiveIndex, error) {
 	secret := &corev1.Secret{}
-	err := e.management.Get(ctx, client.ObjectKey{Namespace: archiveNamespace(in), Name: archiveName(in)}, secret)
+	err := in.Env.Management.Get(ctx, client.ObjectKey{Namespace: archiveNamespace(in), Name: archiveName(in)}, secret)
 	if apierrors.IsNotFound(err) || (err == nil && secret.Type != ArchiveIndexType) {
 		return nil, nil
 	}
@@ -206,7 +206,7 @@ func (e *exportExecutor) saved(ctx context.Context, in Input) (*ArchiveIndex, er
 	for _, part := range index.Parts {
 		meta := &metav1.PartialObjectMetadata{}
 		meta.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-		err := e.management.Get(ctx, client.ObjectKey{Namespace: archiveNamespace(in), Name: part.Secret}, meta)
+		err := in.Env.Management.Get(ctx, client.ObjectKey{Namespace: archiveNamespace(in), Name: part.Secret}, meta)
 		if apierrors.IsNotFound(err) || (err == nil && meta.Annotations[ArchiveDigestAnnotation] != part.Digest) {
 			return nil, nil
 		}

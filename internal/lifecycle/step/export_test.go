@@ -35,7 +35,7 @@ import (
 )
 
 type exportFixture struct {
-	executor  step.Executor
+	env       *step.Env
 	in        step.Input
 	namespace string
 }
@@ -59,7 +59,7 @@ func newExportFixture(t *testing.T, more ...lifecyclev1.ExportResource) *exportF
 
 // start starts a new process.
 func (f *exportFixture) start(crash *testenv.Crash) {
-	f.executor = step.NewExport(testenv.NewCrashing(management.Client, crash), workload.New(management.Client, "slipway-lifecycle"))
+	f.env = newEnv(testenv.NewCrashing(management.Client, crash))
 }
 
 func (f *exportFixture) create(t *testing.T, o client.Object) {
@@ -88,7 +88,7 @@ func (f *exportFixture) large(t *testing.T, n int) {
 
 func (f *exportFixture) execute(t *testing.T) step.Result {
 	t.Helper()
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestKilledAfterAnyWriteTheArchiveIsWholeOrHasNoIndex(t *testing.T) {
 		f := newExportFixture(t)
 		f.large(t, 3)
 		f.start(&testenv.Crash{After: after})
-		if _, err := f.executor.Execute(t.Context(), f.in); !errors.Is(err, testenv.ErrCrashed) {
+		if _, err := execute(t, f.env, f.in); !errors.Is(err, testenv.ErrCrashed) {
 			t.Fatalf("killed after write %d: %v", after, err)
 		}
 		if content, _ := f.archive(t); (content != nil) != (after == 3) {
@@ -345,7 +345,7 @@ func TestALargerArchiveThanAllowedIsRefused(t *testing.T) {
 	f := newExportFixture(t)
 	f.in.Step.Export.MaxBytes = ptr.To[int64](64 << 10)
 	f.large(t, 1)
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "larger than maxBytes, 65536") {
 		t.Errorf("got %v", err)
 	}
@@ -356,7 +356,7 @@ func TestALargerArchiveThanAllowedIsRefused(t *testing.T) {
 
 func TestAnUnknownKindFailsTheAttempt(t *testing.T) {
 	f := newExportFixture(t, lifecyclev1.ExportResource{APIVersion: "example.com/v1", Kind: "Widget"})
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if err == nil || !strings.Contains(err.Error(), "export.resources[1]: the workload cluster does not know the kind Widget of example.com/v1") {
 		t.Errorf("got %v", err)
 	}
@@ -371,7 +371,7 @@ func TestAnExportOfAnUnreachableClusterFailsTheAttempt(t *testing.T) {
 	if err := management.Client.Delete(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if !workload.IsUnavailable(err) || step.IsTerminal(err) {
 		t.Errorf("got %v", err)
 	}
@@ -398,7 +398,7 @@ func TestASecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if err := management.Client.Create(t.Context(), theirs); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "is no archive") {
 		t.Errorf("got %v", err)
 	}
@@ -429,10 +429,10 @@ func (c *crowdedClients) For(context.Context, types.NamespacedName) (*workload.C
 func TestFewArchivesAreMadeAtOnce(t *testing.T) {
 	f := newExportFixture(t)
 	clients := &crowdedClients{}
-	f.executor = step.NewExport(management.Client, clients)
+	f.env.Workload = clients
 	var all sync.WaitGroup
 	for range 40 {
-		all.Go(func() { _, _ = f.executor.Execute(t.Context(), f.in) })
+		all.Go(func() { _, _ = execute(t, f.env, f.in) })
 	}
 	all.Wait()
 	if most := clients.most.Load(); most > 10 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,23 +21,49 @@ import (
 
 const defaultExpressionInterval = 30 // seconds
 
-type expressionExecutor struct {
-	reader client.Reader
+type expressionKind struct{}
+
+// Name implements Kind.
+func (expressionKind) Name() string { return "expression" }
+
+// Is implements Kind.
+func (expressionKind) Is(s *lifecyclev1.Step) bool { return s.Expression != nil }
+
+// Facts implements Kind.
+func (expressionKind) Facts(s *lifecyclev1.Step) Facts {
+	return Facts{
+		Doing: "waits" + untilTrue(" until ", s.Expression.Message, s.Expression.Expression), Approval: "",
+		Limit: 0, Waits: true, FollowsCluster: true, Workload: "", Lasting: nil,
+	}
 }
 
-// New returns the executor of expression steps; the reader, which may be a cache,
-// lists Hosts and Clusters.
-func NewExpression(reader client.Reader) Executor { return &expressionExecutor{reader: reader} }
+// untilTrue says that an expression is waited for, in the words of its author if there are any.
+func untilTrue(until, message, text string) string {
+	if message != "" {
+		return fmt.Sprintf(" (%s)", message)
+	}
+	return until + Cut(strings.Join(strings.Fields(text), " "), 160)
+}
+
+// Needs implements Kind.
+func (expressionKind) Needs(string, *lifecyclev1.Step, *field.Path) Needs {
+	return Needs{Reads: nil, Engine: nil, Author: nil}
+}
+
+// Validate implements Kind.
+func (expressionKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
+	return ValidateExpression(s.Expression.Expression, expression.Step, at.Child("expression", "expression"))
+}
 
 // Execute is done when the expression is true. One that cannot be evaluated, such as
 // for a field that is not there yet, is not true.
-func (e *expressionExecutor) Execute(ctx context.Context, in Input) (Result, error) {
+func (expressionKind) Execute(ctx context.Context, in Input) (Result, error) {
 	wanted := in.Step.Expression
 	program, err := expression.Compile(wanted.Expression, expression.Step)
 	if err != nil {
 		return Result{}, Terminal(fmt.Errorf("expression: %w", err), "correct the policy, then retry")
 	}
-	truth, fault, err := evaluate(ctx, e.reader, in, program, nil)
+	truth, fault, err := evaluate(ctx, in, program, nil)
 	if err != nil {
 		return Result{}, err
 	}
@@ -61,8 +89,8 @@ func (e *expressionExecutor) Execute(ctx context.Context, in Input) (Result, err
 // that is not there yet, is not true, and fault tells why. An error is a failure to
 // read, or the end of ctx. Hosts and Clusters are listed only if the expression
 // mentions them; the reader may be a cache.
-func evaluate(ctx context.Context, reader client.Reader, in Input, program *expression.Program, objects []unstructured.Unstructured) (holds bool, fault *expression.Error, err error) {
-	variables, err := celVariables(ctx, reader, in, program, objects)
+func evaluate(ctx context.Context, in Input, program *expression.Program, objects []unstructured.Unstructured) (holds bool, fault *expression.Error, err error) {
+	variables, err := celVariables(ctx, in, program, objects)
 	if err != nil {
 		return false, nil, err
 	}
@@ -73,18 +101,18 @@ func evaluate(ctx context.Context, reader client.Reader, in Input, program *expr
 	return holds, nil, err
 }
 
-func celVariables(ctx context.Context, reader client.Reader, in Input, program *expression.Program, objects []unstructured.Unstructured) (map[string]any, error) {
+func celVariables(ctx context.Context, in Input, program *expression.Program, objects []unstructured.Unstructured) (map[string]any, error) {
 	inputs := expression.Inputs{Cluster: in.Cluster, Hook: in.Run.Spec.Hook, Request: in.Run.Spec.Request, Objects: objects}
 	if program.Uses(expression.HostsVariable) {
 		hosts := &infrav1.HostList{}
-		if err := reader.List(ctx, hosts, client.InNamespace(in.Run.Namespace)); err != nil {
+		if err := in.Env.Cache.List(ctx, hosts, client.InNamespace(in.Run.Namespace)); err != nil {
 			return nil, fmt.Errorf("list Hosts: %w", err)
 		}
 		inputs.Hosts = hosts.Items
 	}
 	if program.Uses(expression.ClustersVariable) {
 		clusters := &clusterv1.ClusterList{}
-		if err := reader.List(ctx, clusters, client.InNamespace(in.Run.Namespace)); err != nil {
+		if err := in.Env.Cache.List(ctx, clusters, client.InNamespace(in.Run.Namespace)); err != nil {
 			return nil, fmt.Errorf("list Clusters: %w", err)
 		}
 		inputs.Clusters = clusters.Items

@@ -43,7 +43,7 @@ func TestExpression(t *testing.T) {
 				Mode: c.mode, Hook: lifecyclev1.BeforeClusterUpgrade, Request: lifecyclev1.RunRequest{ToKubernetesVersion: "v1.36.3"},
 			}}
 			s := &lifecyclev1.Step{Expression: &lifecyclev1.ExpressionStep{Expression: c.expression, IntervalSeconds: ptr.To[int32](7)}}
-			got, err := step.NewExpression(management.Client).Execute(t.Context(), step.Input{Run: run, Step: s, Cluster: cluster})
+			got, err := execute(t, newEnv(management.Client), step.Input{Run: run, Step: s, Cluster: cluster})
 			if err != nil || got.Done != c.done || !strings.Contains(got.Message, c.message) {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -56,7 +56,7 @@ func TestExpression(t *testing.T) {
 
 func TestExpressionsThatDoNotCompileAreNotRepeated(t *testing.T) {
 	s := &lifecyclev1.Step{Expression: &lifecyclev1.ExpressionStep{Expression: "hosts.size() >"}}
-	_, err := step.NewExpression(nil).Execute(t.Context(), step.Input{Run: &lifecyclev1.LifecycleRun{}, Step: s})
+	_, err := execute(t, nil, step.Input{Run: &lifecyclev1.LifecycleRun{}, Step: s})
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "at character") {
 		t.Errorf("got %v", err)
 	}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"net/http"
 	"strings"
 	"time"
@@ -18,20 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
 
 // interval between looks at a Job.
 const jobInterval = 5 * time.Second
 
-// New returns the executor of job steps. management must not read from a cache;
-// config is for the logs of its pods.
-func NewJob(management client.Client, config *rest.Config, clients workload.Clients) Stopper {
-	return &jobExecutor{management: jobTarget{management, config}, clients: clients}
-}
-
-// jobExecutor executes job steps: a Job of the workload or the management cluster runs
-// once and must succeed.
+// jobKind is the kind that runs a Job of the workload or the management cluster once, which must
+// succeed.
 //
 // That it never runs twice does not hang on luck with crashes. Each line below is
 // durable before the next begins:
@@ -43,9 +39,49 @@ func NewJob(management client.Client, config *rest.Config, clients workload.Clie
 //	its result and its logs     in a Secret that the run owns
 //	the Job is deleted
 //	the outcome                 in the run's progress
-type jobExecutor struct {
-	management jobTarget
-	clients    workload.Clients
+type jobKind struct{}
+
+// Name implements Kind.
+func (jobKind) Name() string { return "job" }
+
+// Is implements Kind.
+func (jobKind) Is(s *lifecyclev1.Step) bool { return s.Job != nil }
+
+// Facts implements Kind.
+func (jobKind) Facts(s *lifecyclev1.Step) Facts {
+	facts := Facts{Doing: "runs a Job", Approval: "", Limit: defaultLimit, Waits: false, FollowsCluster: false, Workload: "job.target", Lasting: nil}
+	if s.Job.Target == lifecyclev1.TargetManagement {
+		facts.Workload = ""
+	}
+	return facts
+}
+
+// Needs implements Kind: rights on the Job, and on the Secret with its log.
+func (jobKind) Needs(namespace string, s *lifecyclev1.Step, at *field.Path) Needs {
+	needs := Needs{Reads: nil, Engine: rights.Verbs(rights.Right{Namespace: namespace, Resource: "secrets"}, "get", "create", "update"), Author: nil}
+	if s.Job.Target == lifecyclev1.TargetManagement {
+		on := rights.Right{Namespace: namespace, Group: batchv1.GroupName, Resource: "jobs"}
+		needs.Author = []AuthorRight{{at.Child("job", "target"), rights.Verbs(on, "create")[0]}}
+		needs.Engine = append(needs.Engine, rights.Verbs(on, "get", "create", "patch", "delete")...)
+		needs.Engine = append(needs.Engine,
+			rights.Right{Namespace: namespace, Verb: "list", Resource: "pods"},
+			rights.Right{Namespace: namespace, Verb: "get", Resource: "pods", Subresource: "log"})
+	}
+	return needs
+}
+
+// Validate implements Kind.
+func (jobKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
+	j := s.Job
+	at = at.Child("job")
+	_, errs := ParseJobSpec(j.Spec.Raw, at.Child("spec"))
+	if j.Namespace == "" {
+		return errs
+	}
+	if j.Target == lifecyclev1.TargetManagement {
+		return append(errs, field.Forbidden(at.Child("namespace"), "in the management cluster a Job runs in the namespace of its policy"))
+	}
+	return append(errs, matches(j.Namespace, validation.IsDNS1123Label, at.Child("namespace"))...)
 }
 
 // target is the cluster that the Job runs in.
@@ -54,24 +90,24 @@ type jobTarget struct {
 	config *rest.Config
 }
 
-func (e *jobExecutor) target(ctx context.Context, in Input, where lifecyclev1.Target) (jobTarget, error) {
+func targetOf(ctx context.Context, in Input, where lifecyclev1.Target) (jobTarget, error) {
 	if where == lifecyclev1.TargetManagement {
-		return e.management, nil
+		return jobTarget{in.Env.Management, in.Env.Config}, nil
 	}
-	cluster, err := e.clients.For(ctx, client.ObjectKeyFromObject(in.Cluster))
+	cluster, err := in.Env.Workload.For(ctx, client.ObjectKeyFromObject(in.Cluster))
 	if err != nil {
 		return jobTarget{}, err
 	}
 	return jobTarget{cluster.Client, cluster.Config}, nil
 }
 
-// Execute implements Executor.
-func (e *jobExecutor) Execute(ctx context.Context, in Input) (Result, error) {
+// Execute implements Kind.
+func (jobKind) Execute(ctx context.Context, in Input) (Result, error) {
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
 		ref := jobReference(in)
 		return Result{Done: true, Message: fmt.Sprintf("would run a Job in namespace %s of the %s cluster", ref.Namespace, ref.Target)}, nil
 	}
-	result, err := e.attempt(ctx, in)
+	result, err := attemptJob(ctx, in)
 	if err == nil || errors.Is(ctx.Err(), context.Canceled) || !passing(err) || IsUnreached(err) {
 		return result, err
 	}
@@ -79,16 +115,16 @@ func (e *jobExecutor) Execute(ctx context.Context, in Input) (Result, error) {
 	return Result{Message: err.Error(), After: jobInterval}, nil
 }
 
-func (e *jobExecutor) attempt(ctx context.Context, in Input) (Result, error) {
+func attemptJob(ctx context.Context, in Input) (Result, error) {
 	if in.Progress.Job == nil {
 		return announceJob(in), nil
 	}
 	recorded := recordedJob(in)
-	result, err := e.result(ctx, in, recorded)
+	result, err := recordedResult(ctx, in, recorded)
 	if err != nil {
 		return Result{}, err
 	}
-	where, err := e.target(ctx, in, recorded.Target)
+	where, err := targetOf(ctx, in, recorded.Target)
 	if err != nil && result == nil {
 		return Result{}, err
 	}
@@ -110,7 +146,7 @@ func (e *jobExecutor) attempt(ctx context.Context, in Input) (Result, error) {
 			fmt.Errorf("somebody deleted Job %s/%s before its result was known", recorded.Namespace, recorded.Name),
 			"find out whether it did its work, then skip the step, or retry it to run the Job again")
 	}
-	return e.observe(ctx, in, where, job, recorded)
+	return observeJob(ctx, in, where, job, recorded)
 }
 
 // reference returns the Job of the step.
@@ -186,8 +222,8 @@ func findJob(ctx context.Context, where jobTarget, ref *lifecyclev1.JobReference
 	return job, nil
 }
 
-// observe resumes the Job, waits for it, or records its result.
-func (e *jobExecutor) observe(ctx context.Context, in Input, where jobTarget, job *batchv1.Job, ref *lifecyclev1.JobReference) (Result, error) {
+// observeJob resumes the Job, waits for it, or records its result.
+func observeJob(ctx context.Context, in Input, where jobTarget, job *batchv1.Job, ref *lifecyclev1.JobReference) (Result, error) {
 	if job.Annotations[heldAnnotation] != "" {
 		return resumeJob(ctx, where, job)
 	}
@@ -204,7 +240,7 @@ func (e *jobExecutor) observe(ctx context.Context, in Input, where jobTarget, jo
 		default:
 			continue
 		}
-		if err := e.finish(ctx, in, where, job, &finished); err != nil {
+		if err := finishJob(ctx, in, where, job, &finished); err != nil {
 			return Result{}, err
 		}
 		return finished.answer(ref)
@@ -230,10 +266,10 @@ func resumeJob(ctx context.Context, where jobTarget, job *batchv1.Job) (Result, 
 	return Result{Message: fmt.Sprintf("Job %s/%s runs", job.Namespace, job.Name), After: jobInterval}, nil
 }
 
-// finish records the result and the logs, and removes the Job.
-func (e *jobExecutor) finish(ctx context.Context, in Input, where jobTarget, job *batchv1.Job, r *jobResult) error {
+// finishJob records the result and the logs, and removes the Job.
+func finishJob(ctx context.Context, in Input, where jobTarget, job *batchv1.Job, r *jobResult) error {
 	logs := collectLogs(ctx, where, job)
-	if err := e.record(ctx, in, job, r, logs); err != nil {
+	if err := recordResult(ctx, in, job, r, logs); err != nil {
 		if passing(err) {
 			return err
 		}
@@ -254,12 +290,12 @@ func removeJob(ctx context.Context, where jobTarget, ref *lifecyclev1.JobReferen
 }
 
 // Stop implements Stopper: it keeps the logs and deletes the Job.
-func (e *jobExecutor) Stop(ctx context.Context, in Input) error {
+func (jobKind) Stop(ctx context.Context, in Input) error {
 	if in.Progress.Job == nil {
 		return nil
 	}
 	ref := recordedJob(in)
-	where, err := e.target(ctx, in, ref.Target)
+	where, err := targetOf(ctx, in, ref.Target)
 	if err != nil {
 		return err
 	}
@@ -271,7 +307,7 @@ func (e *jobExecutor) Stop(ctx context.Context, in Input) error {
 		return nil
 	}
 	stopped := &jobResult{jobUID: job.UID, outcome: outcomeStopped, message: "stopped"}
-	recorded := e.record(ctx, in, job, stopped, collectLogs(ctx, where, job))
+	recorded := recordResult(ctx, in, job, stopped, collectLogs(ctx, where, job))
 	deleted := where.Delete(ctx, job, client.Preconditions{UID: &job.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	return errors.Join(recorded, client.IgnoreNotFound(deleted))
 }

@@ -38,7 +38,7 @@ const (
 	outcomeStopped   = "Stopped"
 )
 
-// result is how a Job ended. It outlives the Job.
+// recordedResult is how a Job ended. It outlives the Job.
 type jobResult struct {
 	jobUID  types.UID
 	outcome string
@@ -57,13 +57,13 @@ func (r *jobResult) answer(ref *lifecyclev1.JobReference) (Result, error) {
 
 func jobLogName(job string) string { return job + "-log" }
 
-// result returns the recorded result of the Job; nil when there is none.
-func (e *jobExecutor) result(ctx context.Context, in Input, ref *lifecyclev1.JobReference) (*jobResult, error) {
+// recordedResult returns the recorded result of the Job; nil when there is none.
+func recordedResult(ctx context.Context, in Input, ref *lifecyclev1.JobReference) (*jobResult, error) {
 	if ref.UID == "" {
 		return nil, nil
 	}
 	secret := &corev1.Secret{}
-	err := e.management.Get(ctx, client.ObjectKey{Namespace: in.Run.Namespace, Name: jobLogName(ref.Name)}, secret)
+	err := in.Env.Management.Get(ctx, client.ObjectKey{Namespace: in.Run.Namespace, Name: jobLogName(ref.Name)}, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -81,8 +81,8 @@ func (e *jobExecutor) result(ctx context.Context, in Input, ref *lifecyclev1.Job
 	return r, nil
 }
 
-// record writes the result and the logs into a Secret that the run owns.
-func (e *jobExecutor) record(ctx context.Context, in Input, job *batchv1.Job, r *jobResult, logs map[string][]byte) error {
+// recordResult writes the result and the logs into a Secret that the run owns.
+func recordResult(ctx context.Context, in Input, job *batchv1.Job, r *jobResult, logs map[string][]byte) error {
 	labels := Labels(in.Run, in.Step.Name)
 	// The managers of Cluster API keep every Secret with this label in memory.
 	delete(labels, clusterv1.ClusterNameLabel)
@@ -100,19 +100,19 @@ func (e *jobExecutor) record(ctx context.Context, in Input, job *batchv1.Job, r 
 		Type: jobLogType,
 		Data: logs,
 	}
-	err := e.management.Create(ctx, secret)
+	err := in.Env.Management.Create(ctx, secret)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	existing := &corev1.Secret{}
-	if err := e.management.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
+	if err := in.Env.Management.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
 		return err
 	}
 	if existing.Type != jobLogType {
 		return Terminal(fmt.Errorf("there already is a Secret %s of another type", secret.Name), "")
 	}
 	secret.ResourceVersion = existing.ResourceVersion
-	return e.management.Update(ctx, secret)
+	return in.Env.Management.Update(ctx, secret)
 }
 
 // Bounds of the logs that are kept; a Secret holds 1 MiB.

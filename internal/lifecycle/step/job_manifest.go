@@ -1,7 +1,14 @@
 package step
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -151,6 +158,52 @@ func checkJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 	for i, container := range spec.Template.Spec.Containers {
 		if container.Image == "" {
 			errs = append(errs, field.Required(pod.Child("containers").Index(i).Child("image"), ""))
+		}
+	}
+	return errs
+}
+
+// Try implements Trier: the API server validates the Job by a dry run.
+func (jobKind) Try(ctx context.Context, c client.Client, namespace string, s *lifecyclev1.Step, at *field.Path) (field.ErrorList, error) {
+	at = at.Child("job")
+	spec, faults := ParseJobSpec(s.Job.Spec.Raw, at.Child("spec"))
+	if len(faults) > 0 {
+		return faults, nil
+	}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "try-"}, Spec: *spec}
+	err := c.Create(ctx, job, client.DryRunAll)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("validate the Job of step %s: %w", s.Name, err)
+	}
+	if unservedJobs(err) && s.Job.Target == lifecyclev1.TargetManagement {
+		return field.ErrorList{field.Invalid(at.Child("target"), s.Job.Target,
+			"the management cluster serves no Jobs (batch/v1), as a plane does not: use the target Workload, or a webhook step")}, nil
+	}
+	return refusals(err, at), nil
+}
+
+// unservedJobs says whether the API server does not know the kind at all. It answers so without a
+// name of an object.
+func unservedJobs(err error) bool {
+	var status apierrors.APIStatus
+	if apierrors.IsNotFound(err) && errors.As(err, &status) {
+		return status.Status().Details == nil || status.Status().Details.Name == ""
+	}
+	return meta.IsNoMatchError(err)
+}
+
+// refusals are the fields of a Job that the API server refuses. Policies of the
+// management cluster that refuse a Job as a whole may not be those of the workload
+// cluster.
+func refusals(err error, at *field.Path) field.ErrorList {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for _, cause := range status.Status().Details.Causes {
+		if strings.HasPrefix(cause.Field, "spec.") {
+			errs = append(errs, field.Invalid(at.Child(cause.Field), field.OmitValueType{}, cause.Message))
 		}
 	}
 	return errs

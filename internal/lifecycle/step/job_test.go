@@ -35,7 +35,7 @@ const jobSpec = `{"backoffLimit":0,"template":{"metadata":{"labels":{"mine":"kep
 // LifecycleRuns does with a step, and dies as its crash says.
 type jobProcess struct {
 	management client.Client
-	executor   step.Stopper
+	env        *step.Env
 }
 
 // crashing gives access to the workload cluster that dies with the process.
@@ -58,7 +58,9 @@ func (c crashingClients) For(ctx context.Context, cluster types.NamespacedName) 
 
 func newJobProcess(crash *testenv.Crash) *jobProcess {
 	c := testenv.NewCrashing(management.Client, crash)
-	return &jobProcess{management: c, executor: step.NewJob(c, management.Config, crashingClients{workload.New(management.Client, "slipway-lifecycle"), crash})}
+	env := newEnv(c)
+	env.Workload = crashingClients{env.Workload, crash}
+	return &jobProcess{management: c, env: env}
 }
 
 // fixture is a job step of a Cluster.
@@ -95,7 +97,7 @@ func jobStep() lifecyclev1.JobStep {
 // attempt makes one attempt and records it as the controller does.
 func (f *jobFixture) attempt(t *testing.T) (step.Result, error) {
 	t.Helper()
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	progress := f.in.Progress
 	switch {
 	case err != nil:
@@ -106,6 +108,12 @@ func (f *jobFixture) attempt(t *testing.T) (step.Result, error) {
 		return result, nil
 	}
 	return result, f.write(t, progress, err)
+}
+
+func stop(t *testing.T, env *step.Env, in step.Input) error {
+	t.Helper()
+	in.Env = env
+	return step.Of(in.Step).(step.Stopper).Stop(t.Context(), in)
 }
 
 // write stores the progress; a process that died has not learned of it.
@@ -389,8 +397,8 @@ func TestAFailureThatWasNotRecordedIsToldAgain(t *testing.T) {
 	f := newJobFixture(t, jobStep())
 	f.until(t, jobRuns)
 	f.end(t, f.onlyJob(t), false)
-	_, first := f.executor.Execute(t.Context(), f.in)
-	_, second := f.executor.Execute(t.Context(), f.in)
+	_, first := execute(t, f.env, f.in)
+	_, second := execute(t, f.env, f.in)
 	if first == nil || second == nil || first.Error() != second.Error() {
 		t.Errorf("got %v, then %v", first, second)
 	}
@@ -405,7 +413,7 @@ func TestAJobThatSomebodyDeletedIsNotRunAgain(t *testing.T) {
 	if err := f.target.Client.Delete(t.Context(), f.onlyJob(t), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "somebody deleted Job") || !strings.Contains(err.Error(), "retry it to run the Job again") {
 		t.Errorf("got %v", err)
 	}
@@ -424,11 +432,11 @@ func TestAForeignJobOfTheSameNameIsLeftAlone(t *testing.T) {
 	if err := f.target.Client.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "not this step's") {
 		t.Errorf("got %v", err)
 	}
-	if err := f.executor.Stop(t.Context(), f.in); err != nil {
+	if err := stop(t, f.env, f.in); err != nil {
 		t.Fatal(err)
 	}
 	f.onlyJob(t)
@@ -479,7 +487,7 @@ func TestARecordLeadsNowhereElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.in.Progress.Job = &lifecyclev1.JobReference{Target: lifecyclev1.TargetManagement, Namespace: victim.Namespace, Name: victim.Name, UID: victim.UID}
-	if err := f.executor.Stop(t.Context(), f.in); err != nil {
+	if err := stop(t, f.env, f.in); err != nil {
 		t.Fatal(err)
 	}
 	if err := management.Client.Get(t.Context(), client.ObjectKeyFromObject(victim), victim); err != nil || !victim.DeletionTimestamp.IsZero() {
@@ -494,7 +502,7 @@ func TestAClusterOutOfReachIsWaitedFor(t *testing.T) {
 	if err := management.Client.Delete(t.Context(), kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if !step.IsUnreached(err) || result.Done || !strings.Contains(err.Error(), "there is no Secret c1-kubeconfig") {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -507,7 +515,7 @@ func TestASpecThatTheAPIServerRefusesFailsTheAttempt(t *testing.T) {
 	if _, err := f.attempt(t); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if err == nil || !strings.Contains(err.Error(), "spec.template.spec.containers[0].name") {
 		t.Errorf("got %v", err)
 	}
@@ -515,14 +523,14 @@ func TestASpecThatTheAPIServerRefusesFailsTheAttempt(t *testing.T) {
 
 func TestStopKeepsTheLogAndEndsTheJob(t *testing.T) {
 	f := newJobFixture(t, jobStep())
-	if err := f.executor.Stop(t.Context(), f.in); err != nil {
+	if err := stop(t, f.env, f.in); err != nil {
 		t.Fatal(err)
 	}
 	f.until(t, jobRuns)
 	j := f.onlyJob(t)
 	f.addPod(t, j, "working\n")
 	for range 2 {
-		if err := f.executor.Stop(t.Context(), f.in); err != nil {
+		if err := stop(t, f.env, f.in); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -537,7 +545,7 @@ func TestStopKeepsTheLogAndEndsTheJob(t *testing.T) {
 func TestAuditRunsNoJob(t *testing.T) {
 	f := newJobFixture(t, jobStep())
 	f.in.Run.Spec.Mode = lifecyclev1.ModeAudit
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if err != nil || !result.Done || !strings.Contains(result.Message, "would run a Job in namespace "+f.namespace+" of the Workload cluster") {
 		t.Errorf("got %+v, %v", result, err)
 	}

@@ -3,6 +3,7 @@ package step
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"unicode/utf8"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -32,4 +33,17 @@ func Labels(run *lifecyclev1.LifecycleRun, step string) map[string]string {
 		lifecyclev1.RunLabel:       Shorten(run.Name, maxName),
 		lifecyclev1.StepLabel:      step,
 	}
+}
+
+// Cut shortens a text to a number of bytes, between two characters.
+func Cut(text string, longest int) string {
+	if len(text) <= longest {
+		return text
+	}
+	const ellipsis = "…"
+	end := longest - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
 }

@@ -4,6 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+	"net/netip"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,8 +17,10 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// Input is one attempt of one step. Executors must not change what it points to.
+// Input is one attempt of one step. Kinds must not change what it points to.
 type Input struct {
+	// Env is what the step works with.
+	Env *Env
 	// Run that the step belongs to; its decisions and other steps can be read.
 	Run *lifecyclev1.LifecycleRun
 	// Step that is executed.
@@ -39,27 +46,26 @@ type Result struct {
 	Job *lifecyclev1.JobReference
 }
 
-// Executor executes steps of one kind.
-type Executor interface {
-	// Execute makes one attempt. It must be idempotent: an attempt can be cut off at
-	// any point and is then repeated with the same Input.Progress, and everything it
-	// creates has a name that follows from the run, the step and Progress.Attempt. It
-	// may take as long as the step; what goes on by itself is looked at again later.
-	// It returns soon after ctx has ended, and has done nothing more by then.
-	//
-	// With Run.Spec.Mode Audit it changes nothing and returns Done, with a Message
-	// that tells what it would have done.
-	//
-	// An error is a failed attempt, which is repeated as the step's retry says. A
-	// *TerminalError is not repeated, and one of which IsUnreached is true as long as the
-	// step's time lasts. None contains secrets.
-	Execute(ctx context.Context, in Input) (Result, error)
+// Env is what steps work with.
+type Env struct {
+	// Cache lists Hosts and Clusters, of one namespace at a time.
+	Cache client.Reader
+	// Management is a client of the management cluster that reads Secrets, ConfigMaps, Jobs and
+	// Pods from the API server, not from a cache.
+	Management client.Client
+	// Config is for the logs of Pods of the management cluster.
+	Config *rest.Config
+	// Workload has the clients of workload clusters.
+	Workload workload.Clients
+	// AllowedNetworks are those whose addresses endpoints may have besides public ones.
+	// Addresses are held against them after name resolution.
+	AllowedNetworks []netip.Prefix
+	// UserAgent of calls to endpoints.
+	UserAgent string
 }
 
-// Stopper is an Executor whose steps go on by themselves between attempts.
+// Stopper is a Kind whose steps go on by themselves between attempts.
 type Stopper interface {
-	Executor
-
 	// Stop ends what is left of a step that is not executed again: it timed out, was
 	// skipped, or its run was cancelled. It is called before the outcome is recorded,
 	// again after a crash, and also when there is nothing to end. An error does not
@@ -67,13 +73,24 @@ type Stopper interface {
 	Stop(ctx context.Context, in Input) error
 }
 
-// Pinner is an Executor whose steps refer to content that others may change.
+// Pinner is a Kind whose steps refer to content that others may change.
 type Pinner interface {
-	Executor
-
 	// Pin returns the digest of what the step refers to now; empty while some of it is
 	// missing, or may not be read. Execute works only on content of the digest that the run has pinned.
-	Pin(ctx context.Context, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error)
+	Pin(ctx context.Context, env *Env, run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) (string, error)
+}
+
+// Trier is a Kind whose steps an API server validates without effect.
+type Trier interface {
+	// Try returns the faults that the API server finds. It makes nothing; what it tries is in
+	// the namespace. at is the path of the step.
+	Try(ctx context.Context, c client.Client, namespace string, s *lifecyclev1.Step, at *field.Path) (field.ErrorList, error)
+}
+
+// Warner is a Kind whose steps may do what their author does not mean.
+type Warner interface {
+	// Warnings tell it. They are about the field of the kind.
+	Warnings(s *lifecyclev1.Step, now time.Time) []string
 }
 
 // TerminalError is a failure that a repetition cannot mend.

@@ -3,6 +3,9 @@ package step
 import (
 	"context"
 	"fmt"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,7 +18,6 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
-	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
 
 const (
@@ -25,20 +27,48 @@ const (
 	defaultWaitInterval = 5 // seconds
 )
 
-// New returns the executor of wait steps. It lists Hosts and Clusters with reader,
-// which may be a cache.
-func NewWait(reader client.Reader, clients workload.Clients) Executor {
-	return &waitExecutor{reader: reader, clients: clients}
+type waitKind struct{}
+
+// Name implements Kind.
+func (waitKind) Name() string { return "wait" }
+
+// Is implements Kind.
+func (waitKind) Is(s *lifecyclev1.Step) bool { return s.Wait != nil }
+
+// Facts implements Kind.
+func (waitKind) Facts(s *lifecyclev1.Step) Facts {
+	return Facts{
+		Doing: "waits" + untilTrue(fmt.Sprintf(" for %s until ", s.Wait.Kind), s.Wait.Message, s.Wait.Expression), Approval: "",
+		Limit: defaultLimit, Waits: true, FollowsCluster: false, Workload: "wait", Lasting: nil,
+	}
 }
 
-type waitExecutor struct {
-	reader  client.Reader
-	clients workload.Clients
+// Needs implements Kind.
+func (waitKind) Needs(namespace string, _ *lifecyclev1.Step, _ *field.Path) Needs {
+	return Needs{Reads: nil, Engine: kubeconfig(namespace), Author: nil}
 }
 
-// Execute implements Executor. An expression that cannot be evaluated, such as
+// Validate implements Kind.
+func (waitKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
+	w := s.Wait
+	at = at.Child("wait")
+	errs := append(validateKind(w.APIVersion, w.Kind, at), ValidateSelector(w.LabelSelector, at.Child("labelSelector"))...)
+	errs = append(errs, ValidateExpression(w.Expression, expression.Wait, at.Child("expression"))...)
+	if w.Namespace != "" {
+		errs = append(errs, matches(w.Namespace, validation.IsDNS1123Label, at.Child("namespace"))...)
+	}
+	if w.Name != "" {
+		errs = append(errs, matches(w.Name, content.IsPathSegmentName, at.Child("name"))...)
+		if w.LabelSelector != nil {
+			errs = append(errs, field.Forbidden(at.Child("labelSelector"), "name selects the object already: set one of the two"))
+		}
+	}
+	return errs
+}
+
+// Execute implements Kind. An expression that cannot be evaluated, such as
 // for a field that is not there yet, is not true.
-func (e *waitExecutor) Execute(ctx context.Context, in Input) (Result, error) {
+func (waitKind) Execute(ctx context.Context, in Input) (Result, error) {
 	s := in.Step.Wait
 	program, err := expression.Compile(s.Expression, expression.Wait)
 	if err != nil {
@@ -47,14 +77,14 @@ func (e *waitExecutor) Execute(ctx context.Context, in Input) (Result, error) {
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
 		return Result{Done: true, Message: fmt.Sprintf("would wait for objects of kind %s", s.Kind)}, nil
 	}
-	objects, err := e.objects(ctx, in)
+	objects, err := waitObjects(ctx, in)
 	if meta.IsNoMatchError(err) {
 		return waitingResult(s, fmt.Sprintf("the workload cluster does not know the kind %s of %s", s.Kind, s.APIVersion)), nil
 	}
 	if err != nil {
 		return Result{}, err
 	}
-	truth, fault, err := evaluate(ctx, e.reader, in, program, objects)
+	truth, fault, err := evaluate(ctx, in, program, objects)
 	if err != nil {
 		return Result{}, err
 	}
@@ -75,8 +105,8 @@ func waitingResult(s *lifecyclev1.WaitStep, why string) Result {
 	return Result{Message: why, After: time.Duration(ptr.Deref(s.IntervalSeconds, defaultWaitInterval)) * time.Second}
 }
 
-// objects returns what the step selects in the workload cluster.
-func (e *waitExecutor) objects(ctx context.Context, in Input) ([]unstructured.Unstructured, error) {
+// waitObjects returns what the step selects in the workload cluster.
+func waitObjects(ctx context.Context, in Input) ([]unstructured.Unstructured, error) {
 	s := in.Step.Wait
 	options := &client.ListOptions{Namespace: s.Namespace}
 	if s.Name != "" {
@@ -89,7 +119,7 @@ func (e *waitExecutor) objects(ctx context.Context, in Input) ([]unstructured.Un
 		}
 		options.LabelSelector = selector
 	}
-	cluster, err := e.clients.For(ctx, client.ObjectKeyFromObject(in.Cluster))
+	cluster, err := in.Env.Workload.For(ctx, client.ObjectKeyFromObject(in.Cluster))
 	if err != nil {
 		return nil, err
 	}

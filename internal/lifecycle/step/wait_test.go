@@ -21,7 +21,7 @@ import (
 )
 
 type waitFixture struct {
-	executor  step.Executor
+	env       *step.Env
 	in        step.Input
 	namespace string
 }
@@ -41,7 +41,7 @@ func newWaitFixture(t *testing.T, expression string, change func(*lifecyclev1.Wa
 	}
 	cluster := management.NewWorkloadCluster(t, namespace, other)
 	return &waitFixture{
-		executor:  step.NewWait(management.Client, workload.New(management.Client, "slipway-lifecycle")),
+		env:       newEnv(management.Client),
 		in:        testenv.NewStep(t, management.Client, cluster, lifecyclev1.AfterControlPlaneInitialized, lifecyclev1.Step{Name: "ready", Wait: s}),
 		namespace: namespace,
 	}
@@ -57,7 +57,7 @@ func (f *waitFixture) configMap(t *testing.T, name string, labels, data map[stri
 
 func (f *waitFixture) execute(t *testing.T) step.Result {
 	t.Helper()
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +151,8 @@ func TestAllPagesAreRead(t *testing.T) {
 
 func TestMoreObjectsThanFitAreRefused(t *testing.T) {
 	f := newWaitFixture(t, `true`, nil)
-	f.executor = step.NewWait(management.Client, repeatingClients{workload.New(management.Client, "slipway-lifecycle")})
-	_, err := f.executor.Execute(t.Context(), f.in)
+	f.env.Workload = repeatingClients{f.env.Workload}
+	_, err := execute(t, f.env, f.in)
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "more than 5000 objects") || !strings.Contains(err.Error(), "labelSelector") {
 		t.Errorf("got %v", err)
 	}
@@ -164,7 +164,7 @@ func TestAWaitForAnUnreachableClusterFailsTheAttempt(t *testing.T) {
 	if err := management.Client.Delete(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if !workload.IsUnavailable(err) || step.IsTerminal(err) {
 		t.Errorf("got %v", err)
 	}
@@ -172,7 +172,7 @@ func TestAWaitForAnUnreachableClusterFailsTheAttempt(t *testing.T) {
 
 func TestABadExpressionIsNotTriedAgain(t *testing.T) {
 	f := newWaitFixture(t, `objects.size(`, nil)
-	_, err := f.executor.Execute(t.Context(), f.in)
+	_, err := execute(t, f.env, f.in)
 	if !step.IsTerminal(err) || !strings.Contains(err.Error(), "wait.expression") {
 		t.Errorf("got %v", err)
 	}

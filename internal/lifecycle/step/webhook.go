@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"io"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"mime"
 	"net"
 	"net/http"
@@ -22,7 +25,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	kclient "sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
@@ -45,22 +48,7 @@ const (
 	maxWebhookPause     = time.Hour
 )
 
-// Options of the executor.
-type WebhookOptions struct {
-	// AllowedNetworks are those whose addresses endpoints may have besides public ones.
-	// Addresses are held against them after name resolution.
-	AllowedNetworks []netip.Prefix
-	// UserAgent of the calls.
-	UserAgent string
-}
-
-// New returns the executor of webhook steps. It finds keys with reader, which must not
-// be a cache.
-func NewWebhook(reader kclient.Reader, options WebhookOptions) Executor {
-	return &webhookExecutor{reader: reader, options: options}
-}
-
-// webhookExecutor executes webhook steps: it calls an HTTPS endpoint, signed as
+// webhookKind is the kind that calls an HTTPS endpoint, signed as
 // Standard Webhooks has it (https://www.standardwebhooks.com), and tells what the
 // endpoint answers.
 //
@@ -83,13 +71,49 @@ func NewWebhook(reader kclient.Reader, options WebhookOptions) Executor {
 // A call goes to the address of the endpoint or fails: no redirects, no proxies, and no
 // addresses but public ones and those of networks that an administrator allows. Of the
 // URL, whose path and query may be a secret, only the host is ever told.
-type webhookExecutor struct {
-	reader  kclient.Reader
-	options WebhookOptions
+type webhookKind struct{}
+
+// Name implements Kind.
+func (webhookKind) Name() string { return "webhook" }
+
+// Is implements Kind.
+func (webhookKind) Is(s *lifecyclev1.Step) bool { return s.Webhook != nil }
+
+// Facts implements Kind.
+func (webhookKind) Facts(s *lifecyclev1.Step) Facts {
+	facts := Facts{Doing: "calls an endpoint", Approval: "", Limit: defaultLimit, Waits: false, FollowsCluster: false, Workload: "", Lasting: nil}
+	if address, err := ParseEndpoint(s.Webhook.URL); err == nil {
+		facts.Doing = "calls " + EndpointHost(address)
+	}
+	return facts
 }
 
-// Execute implements Executor.
-func (e *webhookExecutor) Execute(ctx context.Context, in Input) (Result, error) {
+// Needs implements Kind.
+func (webhookKind) Needs(namespace string, s *lifecyclev1.Step, at *field.Path) Needs {
+	return Needs{
+		Reads:  []Reference{{at.Child("webhook", "secretName"), "Secret", s.Webhook.SecretName}},
+		Engine: []rights.Right{{Namespace: namespace, Verb: "get", Resource: "secrets", Name: s.Webhook.SecretName}},
+		Author: nil,
+	}
+}
+
+// Validate implements Kind.
+func (webhookKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
+	w := s.Webhook
+	at = at.Child("webhook")
+	errs := matches(w.SecretName, validation.IsDNS1123Subdomain, at.Child("secretName"))
+	if _, err := ParseEndpoint(w.URL); err != nil {
+		// The URL may hold a password.
+		errs = append(errs, field.Invalid(at.Child("url"), field.OmitValueType{}, err.Error()))
+	}
+	if w.CABundle != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(w.CABundle)) {
+		errs = append(errs, field.Invalid(at.Child("caBundle"), field.OmitValueType{}, "holds no certificate in PEM form"))
+	}
+	return errs
+}
+
+// Execute implements Kind.
+func (webhookKind) Execute(ctx context.Context, in Input) (Result, error) {
 	address, err := ParseEndpoint(in.Step.Webhook.URL)
 	if err != nil {
 		return Result{}, Terminal(fmt.Errorf("webhook.url: %w", err), "correct the policy, or skip the step")
@@ -97,17 +121,17 @@ func (e *webhookExecutor) Execute(ctx context.Context, in Input) (Result, error)
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
 		return Result{Done: true, Message: "would call " + EndpointHost(address)}, nil
 	}
-	key, err := e.key(ctx, in)
+	key, err := webhookKey(ctx, in)
 	if err != nil {
 		return Result{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
-	request, err := e.request(ctx, in, address, key)
+	request, err := webhookRequest(ctx, in, address, key)
 	if err != nil {
 		return Result{}, err
 	}
-	transport, err := e.transport(in.Step.Webhook.CABundle)
+	transport, err := webhookTransport(in.Step.Webhook.CABundle, in.Env.AllowedNetworks)
 	if err != nil {
 		return Result{}, Terminal(err, "correct the policy, or skip the step")
 	}
@@ -119,10 +143,10 @@ func (e *webhookExecutor) Execute(ctx context.Context, in Input) (Result, error)
 	return webhookAnswer(response, in.Now, EndpointHost(address))
 }
 
-func (e *webhookExecutor) key(ctx context.Context, in Input) ([]byte, error) {
-	name := kclient.ObjectKey{Namespace: in.Run.Namespace, Name: in.Step.Webhook.SecretName}
+func webhookKey(ctx context.Context, in Input) ([]byte, error) {
+	name := client.ObjectKey{Namespace: in.Run.Namespace, Name: in.Step.Webhook.SecretName}
 	secret := &corev1.Secret{}
-	err := e.reader.Get(ctx, name, secret)
+	err := in.Env.Management.Get(ctx, name, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("webhook.secretName: there is no Secret %s; create it, with the key %q", name, signingKey)
 	}
@@ -140,7 +164,7 @@ func (e *webhookExecutor) key(ctx context.Context, in Input) ([]byte, error) {
 	return key, nil
 }
 
-func (e *webhookExecutor) request(ctx context.Context, in Input, address *url.URL, key []byte) (*http.Request, error) {
+func webhookRequest(ctx context.Context, in Input, address *url.URL, key []byte) (*http.Request, error) {
 	content, err := webhookBody(in)
 	if err != nil {
 		return nil, err
@@ -151,16 +175,16 @@ func (e *webhookExecutor) request(ctx context.Context, in Input, address *url.UR
 	}
 	id := messageID(in)
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("User-Agent", e.options.UserAgent)
+	request.Header.Set("User-Agent", in.Env.UserAgent)
 	request.Header.Set("Webhook-Id", id)
 	request.Header.Set("Webhook-Timestamp", strconv.FormatInt(in.Now.Unix(), 10))
 	request.Header.Set("Webhook-Signature", sign(key, id, in.Now, content))
 	return request, nil
 }
 
-// transport makes one call: a step calls its endpoint seldom. A transport, other than
+// webhookTransport makes one call: a step calls its endpoint seldom. A transport, other than
 // a client, follows no redirects.
-func (e *webhookExecutor) transport(caBundle string) (*http.Transport, error) {
+func webhookTransport(caBundle string, allowed []netip.Prefix) (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caBundle != "" {
 		config.RootCAs = x509.NewCertPool()
@@ -173,7 +197,7 @@ func (e *webhookExecutor) transport(caBundle string) (*http.Transport, error) {
 		if err != nil {
 			return err
 		}
-		return checkDestination(resolved.Addr(), e.options.AllowedNetworks)
+		return checkDestination(resolved.Addr(), allowed)
 	}}
 	return &http.Transport{
 		DialContext:            dialer.DialContext,

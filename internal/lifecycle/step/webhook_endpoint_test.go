@@ -30,7 +30,7 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that an accepted URL is what the executor may call.
+// FuzzParseEndpoint holds that an accepted URL is what a step may call.
 func FuzzParseEndpoint(f *testing.F) {
 	for _, seed := range []string{"https://a", "https://a:1/b?c#d", "//a", "https://[::1%25lo]:1", "https://a@b"} {
 		f.Add(seed)

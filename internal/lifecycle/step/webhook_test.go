@@ -35,7 +35,7 @@ type webhookCall struct {
 }
 
 type webhookFixture struct {
-	executor step.Executor
+	env      *step.Env
 	in       step.Input
 	endpoint *httptest.Server
 	calls    []webhookCall
@@ -44,7 +44,8 @@ type webhookFixture struct {
 func newWebhookFixture(t *testing.T, answer http.HandlerFunc) *webhookFixture {
 	t.Helper()
 	testenv.Skip(t)
-	f := &webhookFixture{executor: step.NewWebhook(management.Client, step.WebhookOptions{UserAgent: "slipway-lifecycle", AllowedNetworks: loopback})}
+	f := &webhookFixture{env: newEnv(management.Client)}
+	f.env.AllowedNetworks = loopback
 	f.endpoint = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -80,7 +81,7 @@ func (f *webhookFixture) secret(t *testing.T, data map[string][]byte) {
 
 func (f *webhookFixture) fails(t *testing.T, parts ...string) error {
 	t.Helper()
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if err == nil {
 		t.Fatalf("got %+v, want an error", result)
 	}
@@ -101,7 +102,7 @@ func answers(code int) http.HandlerFunc {
 
 func TestCallsAreSignedAndTellTheHook(t *testing.T) {
 	f := newWebhookFixture(t, answers(http.StatusNoContent))
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if err != nil || !result.Done || result.Message != f.endpoint.URL+" answered 204 No Content" {
 		t.Fatalf("got %+v, %v", result, err)
 	}
@@ -141,7 +142,7 @@ func textOf(t *testing.T, v any) string {
 func TestRepeatedCallsHaveTheSameIDUntilARetry(t *testing.T) {
 	f := newWebhookFixture(t, answers(http.StatusOK))
 	attempt := func() {
-		if _, err := f.executor.Execute(t.Context(), f.in); err != nil {
+		if _, err := execute(t, f.env, f.in); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -189,7 +190,7 @@ func TestAnEndpointCanHaveTheStepWait(t *testing.T) {
 				w.Header().Set("Retry-After", header)
 				w.WriteHeader(c.code)
 			})
-			result, err := f.executor.Execute(t.Context(), f.in)
+			result, err := execute(t, f.env, f.in)
 			if err != nil || result.Done || result.After != c.want {
 				t.Errorf("got %+v, %v; want to wait %s", result, err, c.want)
 			}
@@ -203,7 +204,7 @@ func TestTheMessageOfTheEndpointIsTold(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		_, _ = io.WriteString(w, `{"message":"change 12\nis not `+strings.Repeat("approved ", 100)+`"}`)
 	})
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if err != nil || !strings.Contains(result.Message, "202 Accepted: change 12 is not approved") || len(result.Message) > 700 {
 		t.Errorf("got %+v, %v", result, err)
 	}
@@ -234,7 +235,7 @@ func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 			}
 		}
 	})
-	if result, err := f.executor.Execute(t.Context(), f.in); err != nil || !result.Done {
+	if result, err := execute(t, f.env, f.in); err != nil || !result.Done {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }
@@ -261,7 +262,7 @@ func TestLinkLocalAddressesAreNotCalled(t *testing.T) {
 // TestDestinationsAreCheckedAfterResolution: a name leads no further than an address.
 func TestDestinationsAreCheckedAfterResolution(t *testing.T) {
 	f := newWebhookFixture(t, answers(http.StatusOK))
-	f.executor = step.NewWebhook(management.Client, step.WebhookOptions{})
+	f.env.AllowedNetworks = nil
 	for _, host := range []string{"localhost", "127.0.0.1"} {
 		f.in.Step.Webhook.URL = strings.Replace(f.endpoint.URL, "127.0.0.1", host, 1)
 		_ = f.fails(t, "--webhook-allowed-networks")
@@ -274,7 +275,7 @@ func TestDestinationsAreCheckedAfterResolution(t *testing.T) {
 func TestProxiesOfTheEnvironmentAreNotUsed(t *testing.T) {
 	f := newWebhookFixture(t, answers(http.StatusOK))
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	if result, err := f.executor.Execute(t.Context(), f.in); err != nil || !result.Done {
+	if result, err := execute(t, f.env, f.in); err != nil || !result.Done {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }
@@ -318,7 +319,7 @@ func TestBadURLsAreRefused(t *testing.T) {
 func TestAuditCallsNothing(t *testing.T) {
 	f := newWebhookFixture(t, answers(http.StatusOK))
 	f.in.Run.Spec.Mode = lifecyclev1.ModeAudit
-	result, err := f.executor.Execute(t.Context(), f.in)
+	result, err := execute(t, f.env, f.in)
 	if err != nil || !result.Done || result.Message != "would call "+f.endpoint.URL || len(f.calls) != 0 {
 		t.Errorf("got %+v, %v, %d calls", result, err, len(f.calls))
 	}

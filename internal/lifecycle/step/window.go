@@ -1,8 +1,12 @@
 package step
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"strings"
 	"time"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
@@ -12,20 +16,61 @@ import (
 // longestPause bounds how late an opening is noticed after a clock was set forward.
 const longestWindowPause = 10 * time.Minute
 
-type windowExecutor struct{}
+type windowKind struct{}
 
-// New returns the executor of window steps.
-func NewWindow() Executor { return windowExecutor{} }
+// Name implements Kind.
+func (windowKind) Name() string { return "window" }
+
+// Is implements Kind.
+func (windowKind) Is(s *lifecyclev1.Step) bool { return s.Window != nil }
+
+// Facts implements Kind.
+func (windowKind) Facts(s *lifecyclev1.Step) Facts {
+	return Facts{
+		Doing:    fmt.Sprintf("waits for the window %q (%s)", s.Window.Schedule, cmp.Or(s.Window.TimeZone, schedule.DefaultTimeZone)),
+		Approval: "", Limit: 0, Waits: true, FollowsCluster: false, Workload: "",
+		Lasting: func(now time.Time) (Lasting, error) {
+			opening, err := schedule.Parse(*s.Window)
+			if err != nil {
+				return Lasting{}, err
+			}
+			open, changes := opening.At(now)
+			return Lasting{Holds: open, Changes: changes, Message: fmt.Sprintf(
+				"the window closed before the other steps were done; it opens again at %s", changes.UTC().Format(time.RFC3339))}, nil
+		},
+	}
+}
+
+// Needs implements Kind.
+func (windowKind) Needs(string, *lifecyclev1.Step, *field.Path) Needs {
+	return Needs{Reads: nil, Engine: nil, Author: nil}
+}
+
+// Validate implements Kind.
+func (windowKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
+	w := s.Window
+	at = at.Child("window")
+	_, err := schedule.Parse(*w)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, schedule.ErrTimeZone):
+		return field.ErrorList{field.Invalid(at.Child("timeZone"), w.TimeZone, err.Error())}
+	case errors.Is(err, schedule.ErrDuration):
+		return field.ErrorList{field.Invalid(at.Child("durationSeconds"), w.DurationSeconds, err.Error())}
+	}
+	return field.ErrorList{field.Invalid(at.Child("schedule"), w.Schedule, err.Error())}
+}
 
 // Execute is done while the window is open.
-func (windowExecutor) Execute(_ context.Context, in Input) (Result, error) {
-	window, err := schedule.Parse(*in.Step.Window)
+func (windowKind) Execute(_ context.Context, in Input) (Result, error) {
+	opening, err := schedule.Parse(*in.Step.Window)
 	if err != nil {
 		return Result{}, Terminal(err, "correct the policy, then retry")
 	}
-	open, until := window.At(in.Now)
+	open, until := opening.At(in.Now)
 	message := "does not open within the next five years"
-	switch when := until.In(window.Location()).Format("2006-01-02 15:04:05 MST"); {
+	switch when := until.In(opening.Location()).Format("2006-01-02 15:04:05 MST"); {
 	case open:
 		return Result{Done: true, Message: "open until " + when}, nil
 	case !until.IsZero():
@@ -39,4 +84,28 @@ func (windowExecutor) Execute(_ context.Context, in Input) (Result, error) {
 		after = min(after, until.Sub(in.Now))
 	}
 	return Result{Message: message, After: after}, nil
+}
+
+// warningHorizon is how far ahead a window is looked at.
+const warningHorizon = 366 * 24 * time.Hour
+
+// Warnings implements Warner.
+func (windowKind) Warnings(s *lifecyclev1.Step, now time.Time) []string {
+	opening, err := schedule.Parse(*s.Window)
+	if err != nil {
+		return nil
+	}
+	var all []string
+	if opening.Permanent(now, warningHorizon) {
+		all = append(all, "the window never closes: it opens again before durationSeconds are over")
+	}
+	if opening.EitherDay() {
+		var openings []string
+		for _, at := range opening.Openings(now, 5) {
+			openings = append(openings, at.Format("Mon 2006-01-02 15:04 MST"))
+		}
+		all = append(all, fmt.Sprintf("day of month and day of week both restrict, so the window opens on days that match either: %s. "+
+			"For days that match both, such as the first Saturday of a month, write 0 22 */100,1-7 * 6", strings.Join(openings, ", ")))
+	}
+	return all
 }

@@ -27,7 +27,7 @@ func TestWindow(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := &lifecyclev1.LifecycleRun{Spec: lifecyclev1.LifecycleRunSpec{Mode: c.mode}}
-			got, err := step.NewWindow().Execute(t.Context(), step.Input{Run: run, Step: &lifecyclev1.Step{Window: &night}, Now: now})
+			got, err := execute(t, nil, step.Input{Run: run, Step: &lifecyclev1.Step{Window: &night}, Now: now})
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -37,7 +37,7 @@ func TestWindow(t *testing.T) {
 
 func TestWindowsThatCannotBeReadAreNotRepeated(t *testing.T) {
 	s := &lifecyclev1.Step{Window: &lifecyclev1.WindowStep{Schedule: "at night", DurationSeconds: 60}}
-	_, err := step.NewWindow().Execute(t.Context(), step.Input{Run: &lifecyclev1.LifecycleRun{}, Step: s})
+	_, err := execute(t, nil, step.Input{Run: &lifecyclev1.LifecycleRun{}, Step: s})
 	if !step.IsTerminal(err) {
 		t.Errorf("got %v", err)
 	}
