@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +18,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // +kubebuilder:webhook:verbs=create;update,path=/validate-lifecycle-slipway-dev-v1alpha1-lifecyclepolicy,mutating=false,failurePolicy=fail,matchPolicy=Equivalent,groups=lifecycle.slipway.dev,resources=lifecyclepolicies,versions=v1alpha1,name=validation.lifecyclepolicy.lifecycle.slipway.dev,sideEffects=NoneOnDryRun,admissionReviewVersions=v1
@@ -222,4 +223,23 @@ func (v *policyValidator) conflicts(ctx context.Context, p *lifecyclev1.Lifecycl
 		}
 	}
 	return warnings, nil
+}
+
+// Validate returns the faults of a policy that can be found without the API server;
+// nil when there are none.
+func Validate(policy *lifecyclev1.LifecyclePolicy) error { return validate(policy).ToAggregate() }
+
+func validate(policy *lifecyclev1.LifecyclePolicy) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := step.ValidateSelector(policy.Spec.ClusterSelector, spec.Child("clusterSelector"))
+	if policy.Spec.MatchCondition != "" {
+		errs = append(errs, step.ValidateExpression(policy.Spec.MatchCondition, expression.Match, spec.Child("matchCondition"))...)
+	}
+	for i := range policy.Spec.Hooks {
+		hook := &policy.Spec.Hooks[i]
+		for j := range hook.Steps {
+			errs = append(errs, step.Validate(hook.Hook, &hook.Steps[j], step.Path(i, j))...)
+		}
+	}
+	return errs
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
@@ -155,4 +157,85 @@ func timedOut(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress, last stri
 		message += ": " + last
 	}
 	return message
+}
+
+// Current returns the first step that has not passed; nil when all have.
+func Current(run *lifecyclev1.LifecycleRun) *lifecyclev1.Step {
+	for i := range run.Spec.Steps {
+		if s := &run.Spec.Steps[i]; !passed(run, s) {
+			return s
+		}
+	}
+	return nil
+}
+
+// passed says whether a step has ended and does not hold up the next.
+func passed(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) bool {
+	progress := run.Progress(s.Name)
+	if progress == nil || progress.Outcome == "" {
+		return false
+	}
+	return progress.Outcome != lifecyclev1.OutcomeFailed ||
+		s.OnFailure == lifecyclev1.FailureContinue || run.Spec.Mode == lifecyclev1.ModeAudit
+}
+
+// Phase returns the state of a run, from its spec alone.
+func Phase(run *lifecyclev1.LifecycleRun) lifecyclev1.RunPhase {
+	if run.Spec.Cancelled != "" {
+		return lifecyclev1.RunCancelled
+	}
+	current := Current(run)
+	if current == nil {
+		return lifecyclev1.RunSucceeded
+	}
+	progress := run.Progress(current.Name)
+	switch {
+	case progress == nil && len(run.Spec.Progress) == 0:
+		return lifecyclev1.RunPending
+	case progress == nil:
+		return lifecyclev1.RunRunning
+	case progress.Outcome != "":
+		decided := step.DecisionsFor(run, current.Name)
+		if decided.Skip != nil || decided.Retries > progress.Attempt {
+			return lifecyclev1.RunRunning
+		}
+		return lifecyclev1.RunFailed
+	case step.FactsOf(current).Waits:
+		return lifecyclev1.RunWaiting
+	default:
+		return lifecyclev1.RunRunning
+	}
+}
+
+// Finished says whether nothing more will happen in a run.
+func Finished(run *lifecyclev1.LifecycleRun) bool {
+	phase := Phase(run)
+	return phase == lifecyclev1.RunSucceeded || phase == lifecyclev1.RunCancelled
+}
+
+// Newest returns the last attempt among the runs that answer a call; nil when none does.
+func Newest(runs []lifecyclev1.LifecycleRun, answers func(*lifecyclev1.LifecycleRun) bool) *lifecyclev1.LifecycleRun {
+	var newest *lifecyclev1.LifecycleRun
+	for i := range runs {
+		if run := &runs[i]; answers(run) && (newest == nil || run.Spec.Attempt > newest.Spec.Attempt) {
+			newest = run
+		}
+	}
+	return newest
+}
+
+// Counts says whether a run speaks for its policy: it was not given up, and one that was
+// only looked at does not stand for one that is to be executed.
+func Counts(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy) bool {
+	return run.Spec.Cancelled == "" && (run.Spec.Mode != lifecyclev1.ModeAudit || policy.Spec.Mode == lifecyclev1.ModeAudit)
+}
+
+// OwnerUID is the UID of the Cluster that owns a run; empty when none does.
+func OwnerUID(run *lifecyclev1.LifecycleRun) types.UID {
+	for _, owner := range run.OwnerReferences {
+		if owner.Kind == "Cluster" && owner.Name == run.Spec.ClusterName {
+			return owner.UID
+		}
+	}
+	return ""
 }

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/match"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/tracing"
 )
@@ -227,4 +231,93 @@ func (r *Reconciler) ended(ctx context.Context, s *scope, current *lifecyclev1.S
 		r.traceRun(ctx, s, "")
 		r.eventf(s, normal, "RunSucceeded", "Finish", "%s: %s", s.run.Spec.Hook, plan.Explain(s.run))
 	}
+}
+
+// pin records the content that steps refer to, before the first one begins: what people
+// approve, and what the policy's author meant, must not be changed by who may write a
+// ConfigMap. What is missing is pinned when it comes.
+func (r *Reconciler) pin(ctx context.Context, s *scope) error {
+	changed := false
+	for i := range s.run.Spec.Steps {
+		current := &s.run.Spec.Steps[i]
+		pinner, ok := r.KindOf(current).(step.Pinner)
+		if progress := s.run.Progress(current.Name); !ok || s.run.Pin(current.Name) != "" || progress != nil && progress.Outcome != "" {
+			continue
+		}
+		digest, err := pinner.Pin(ctx, r.Env, s.run, current)
+		if err != nil {
+			return fmt.Errorf("pin what step %s refers to: %w", current.Name, err)
+		}
+		if digest != "" {
+			s.run.Spec.Pins = append(s.run.Spec.Pins, lifecyclev1.Pin{Step: current.Name, Digest: digest})
+			changed = true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return r.store(ctx, s)
+}
+
+// adopt takes over what the policy says now.
+func (r *Reconciler) adopt(ctx context.Context, s *scope) error {
+	if !plan.Adopt(s.run, s.policy, s.cluster, r.Clock.Now()) {
+		return nil
+	}
+	if err := r.store(ctx, s); err != nil {
+		return err
+	}
+	r.eventf(s, normal, "PolicyAdopted", "Adopt", "%s: takes over LifecyclePolicy %s as it is now", s.run.Spec.Hook, s.policy.Name)
+	return nil
+}
+
+// lookForRights is how often a run that waits for a right to be granted looks again.
+const lookForRights = 30 * time.Second
+
+// cancel gives the run up when its policy, its Cluster or its upgrade does not want it
+// any more. A policy that cannot be read changes nothing.
+func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
+	now := r.Clock.Now()
+	reason := plan.CancelReason(s.run, s.policy, s.cluster, now)
+	var err error
+	if reason == "" && s.policy != nil && plan.Open(s.run, s.cluster, now) {
+		reason, err = r.unmatched(ctx, s)
+	}
+	if err != nil {
+		s.stopped, s.held = true, err.Error()
+		return nil //nolint:nilerr // the run is held and says why
+	}
+	if reason == "" {
+		return nil
+	}
+	current := plan.Current(s.run)
+	if current != nil {
+		err := r.stop(ctx, s, current)
+		if rights.IsMissing(err) {
+			// Whoever calls an upgrade off relies on its Jobs to end: cancelled, nobody
+			// would look at the run again.
+			s.stopped, s.held, s.requeueAfter = true, fmt.Sprintf("%s, but %v", reason, err), lookForRights
+			return nil
+		}
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("A cancelled run leaves something behind", "step", current.Name, "reason", err.Error())
+		}
+	}
+	s.run.Spec.Cancelled = reason
+	if err := r.store(ctx, s); err != nil {
+		return err
+	}
+	s.stopped = true
+	r.traceCancel(ctx, s, current)
+	r.eventf(s, normal, "RunCancelled", "Cancel", "%s: %s", s.run.Spec.Hook, reason)
+	return nil
+}
+
+// unmatched says why the policy is not about the Cluster any more; empty when it is.
+func (r *Reconciler) unmatched(ctx context.Context, s *scope) (string, error) {
+	mismatch, err := r.matcher.Match(ctx, s.policy, s.cluster)
+	if err != nil || mismatch == match.None {
+		return "", err
+	}
+	return fmt.Sprintf("LifecyclePolicy %s is not about the Cluster any more: %s", s.policy.Name, mismatch), nil
 }

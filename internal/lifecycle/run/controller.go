@@ -2,15 +2,26 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/match"
@@ -130,4 +141,109 @@ func (r *Reconciler) read(ctx context.Context, key client.ObjectKey) (*scope, er
 // store writes the spec, unless somebody else has written it since it was read.
 func (r *Reconciler) store(ctx context.Context, s *scope) error {
 	return r.Client.Update(ctx, s.run)
+}
+
+// readCluster finds the Cluster of the run. Without it there is nothing to do: the
+// garbage collector takes the run. While it is paused nothing happens: clusterctl move
+// keeps it so until everything has arrived, policies among it. One that is paused because
+// it waits for the run, and was never made, is none that clusterctl moves.
+func (r *Reconciler) readCluster(ctx context.Context, s *scope) error {
+	cluster, err := r.clusterOf(ctx, s.run)
+	if err != nil {
+		return err
+	}
+	if cluster == nil {
+		s.stopped, s.held = true, "its Cluster is gone"
+		return nil
+	}
+	s.cluster = cluster
+	if annotations.IsPaused(cluster, s.run) && (!plan.Waits(cluster) || annotations.HasPaused(s.run)) {
+		s.stopped, s.held = true, "the Cluster is paused"
+	}
+	return nil
+}
+
+// clusterOf returns the Cluster of a run; nil when it is gone.
+func (r *Reconciler) clusterOf(ctx context.Context, run *lifecyclev1.LifecycleRun) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: run.Namespace, Name: run.Spec.ClusterName}, cluster)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("get Cluster %s: %w", run.Spec.ClusterName, err)
+	}
+	// Without a Cluster its UID is empty.
+	if cluster.UID == "" || plan.OwnerUID(run) != cluster.UID {
+		return nil, nil
+	}
+	return cluster, nil
+}
+
+// readPolicy finds the policy. That there is none any more, only the API server can
+// tell.
+func (r *Reconciler) readPolicy(ctx context.Context, s *scope) error {
+	key := client.ObjectKey{Namespace: s.run.Namespace, Name: s.run.Spec.PolicyName}
+	for _, reader := range []client.Reader{r.Client, r.APIReader} {
+		policy := &lifecyclev1.LifecyclePolicy{}
+		err := reader.Get(ctx, key, policy)
+		if err == nil {
+			s.policy = policy
+			return nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("get LifecyclePolicy %s: %w", key.Name, err)
+		}
+	}
+	return nil
+}
+
+// SetupWithManager watches LifecycleRuns, their policies and their Clusters. Gates
+// look at the Cluster, so each of its changes counts.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, options controller.Options) error {
+	// The status is written here, and must not lead here again.
+	written := predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	r.flights.ended = make(chan event.GenericEvent)
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("lifecyclerun").
+		WithOptions(options).
+		For(&lifecyclev1.LifecycleRun{}, builder.WithPredicates(written)).
+		Watches(&lifecyclev1.LifecyclePolicy{}, handler.EnqueueRequestsFromMapFunc(r.runsOf(ofPolicy)), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.runsOf(ofCluster)), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.flights.ended, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the LifecycleRun controller: %w", err)
+	}
+	return nil
+}
+
+func ofPolicy(run *lifecyclev1.LifecycleRun) string  { return run.Spec.PolicyName }
+func ofCluster(run *lifecyclev1.LifecycleRun) string { return run.Spec.ClusterName }
+
+// runsOf returns the runs of an object that are not settled.
+func (r *Reconciler) runsOf(name func(*lifecyclev1.LifecycleRun) string) handler.MapFunc {
+	return func(ctx context.Context, o client.Object) []reconcile.Request {
+		runs := &lifecyclev1.LifecycleRunList{}
+		// They are only read, here and wherever else the cache is not copied.
+		if err := r.Client.List(ctx, runs, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "List LifecycleRuns")
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range runs.Items {
+			if run := &runs.Items[i]; name(run) == o.GetName() && !r.settled(ctx, run) {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
+			}
+		}
+		return requests
+	}
+}
+
+func (r *Reconciler) settled(ctx context.Context, run *lifecyclev1.LifecycleRun) bool {
+	if !plan.Finished(run) || run.Spec.Cancelled != "" {
+		return plan.Finished(run)
+	}
+	cluster, err := r.clusterOf(ctx, run)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Find the Cluster of a LifecycleRun", "LifecycleRun", klog.KObj(run))
+	}
+	return cluster == nil || plan.Settled(run, cluster, r.Clock.Now())
 }

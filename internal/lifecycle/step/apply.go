@@ -281,7 +281,7 @@ func waitForCRD(o manifestObject) Result {
 	return Result{Message: fmt.Sprintf("waits until %s is established", o.name()), After: establishing}
 }
 
-// split returns the Namespaces and CustomResourceDefinitions, and the rest.
+// splitFirst returns the Namespaces and CustomResourceDefinitions, and the rest.
 func splitFirst(objects []manifestObject) (first, rest []manifestObject) {
 	for _, o := range objects {
 		if o.first() {
@@ -313,7 +313,7 @@ func hasVersion(crd manifestObject, version string) bool {
 	})
 }
 
-// unserved returns the CustomResourceDefinition whose kind is established, but which
+// unservedKind returns the CustomResourceDefinition whose kind is established, but which
 // discovery does not tell of yet.
 func unservedKind(err error, crds []manifestObject) (manifestObject, bool) {
 	var noMatch *meta.NoKindMatchError
@@ -333,7 +333,7 @@ func isConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// explain tells which object of which document the API server refused, and why.
+// explainRefusal tells which object of which document the API server refused, and why.
 func explainRefusal(o manifestObject, err error) error {
 	if meta.IsNoMatchError(err) {
 		return fmt.Errorf("%s (%s): the workload cluster has no kind %s of %s; is its CustomResourceDefinition missing? %w",
@@ -358,7 +358,7 @@ func causes(err error) []metav1.StatusCause {
 	return nil
 }
 
-// conflicts tells the fields and their managers.
+// conflictsOf tells the fields and their managers.
 func conflictsOf(err error) string {
 	var fields []string
 	for _, cause := range causes(err) {

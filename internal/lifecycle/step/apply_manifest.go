@@ -27,17 +27,17 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// errMissing says that a source, or its key, is not there.
+// errMissingSource says that a source, or its key, is not there.
 var errMissingSource = errors.New("create it, or change the policy")
 
-// content is what a source holds: values by keys, in their order.
+// sourceContent is what a source holds: values by keys, in their order.
 type sourceContent struct {
 	lifecyclev1.ManifestSource
 	keys []string
 	data map[string][]byte
 }
 
-// fetch reads all sources. The error wraps errMissing when one is not there.
+// fetchSources reads all sources. The error wraps errMissing when one is not there.
 func fetchSources(ctx context.Context, reader client.Reader, namespace string, sources []lifecyclev1.ManifestSource) ([]sourceContent, error) {
 	contents := make([]sourceContent, 0, len(sources))
 	for i, s := range sources {
@@ -57,7 +57,7 @@ func fetchSources(ctx context.Context, reader client.Reader, namespace string, s
 	return contents, nil
 }
 
-// digest of contents: lengths keep one value from passing for another's end.
+// digestOf of contents: lengths keep one value from passing for another's end.
 func digestOf(contents []sourceContent) string {
 	hash := sha256.New()
 	write := func(part []byte) {
@@ -76,7 +76,7 @@ func digestOf(contents []sourceContent) string {
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil))
 }
 
-// decodeAll returns the objects of all sources, in the order of sources, keys and
+// decodeSources returns the objects of all sources, in the order of sources, keys and
 // documents.
 func decodeSources(contents []sourceContent) ([]manifestObject, error) {
 	var objects []manifestObject
@@ -98,7 +98,7 @@ func decodeSources(contents []sourceContent) ([]manifestObject, error) {
 	return objects, nil
 }
 
-// read returns the data of a source by key.
+// readSource returns the data of a source by key.
 func readSource(ctx context.Context, reader client.Reader, namespace string, s lifecyclev1.ManifestSource) (map[string][]byte, error) {
 	key := client.ObjectKey{Namespace: namespace, Name: s.Name}
 	var err error
@@ -121,7 +121,7 @@ func readSource(ctx context.Context, reader client.Reader, namespace string, s l
 	return data, err
 }
 
-// object is one object of a manifest and where it was found.
+// manifestObject is one object of a manifest and where it was found.
 type manifestObject struct {
 	*unstructured.Unstructured
 	source manifestSource
@@ -147,7 +147,7 @@ var (
 	crdKind       = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 )
 
-// source is a document of a key of a ConfigMap or Secret.
+// manifestSource is a document of a key of a ConfigMap or Secret.
 type manifestSource struct {
 	kind, name, key string
 	// document counts from 1.
@@ -162,7 +162,7 @@ func (s manifestSource) String() string {
 	return fmt.Sprintf("%s %s, key %s, document %d", s.kind, s.name, s.key, s.document)
 }
 
-// parse returns the objects of the YAML documents in data, items of lists one by
+// parseManifest returns the objects of the YAML documents in data, items of lists one by
 // one. Duplicate keys are an error. from.document is ignored.
 func parseManifest(from manifestSource, data []byte) ([]manifestObject, error) {
 	var objects []manifestObject
@@ -188,7 +188,7 @@ func parseManifest(from manifestSource, data []byte) ([]manifestObject, error) {
 	}
 }
 
-// decode returns a document; nil for an empty one.
+// decodeDocument returns a document; nil for an empty one.
 func decodeDocument(document []byte) (map[string]any, error) {
 	data, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
@@ -246,7 +246,7 @@ func appendObjects(objects []manifestObject, from manifestSource, content map[st
 	return objects, nil
 }
 
-// check refuses what cannot be applied, and drops what only the API server writes.
+// checkObject refuses what cannot be applied, and drops what only the API server writes.
 func checkObject(o manifestObject) error {
 	if o.GetKind() == "" || o.GetAPIVersion() == "" {
 		return errors.New("apiVersion and kind must be set")
@@ -263,7 +263,7 @@ func checkObject(o manifestObject) error {
 	return nil
 }
 
-// unique refuses an object that two documents define.
+// checkUnique refuses an object that two documents define.
 func checkUnique(objects []manifestObject) error {
 	type key struct {
 		kind            schema.GroupKind

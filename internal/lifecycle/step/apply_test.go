@@ -18,7 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
-// fixture is a Cluster with its own namespace in both API servers.
+// applyFixture is a Cluster with its own namespace in both API servers.
 type applyFixture struct {
 	env *step.Env
 	in  step.Input

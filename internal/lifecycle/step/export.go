@@ -22,7 +22,7 @@ import (
 
 const defaultArchiveBytes = 16 << 20
 
-// atOnce is how many archives are made at once: each is in memory as a whole.
+// maxArchives is how many archives are made at once: each is in memory as a whole.
 const maxArchives = 10
 
 // exportKind is the kind that saves objects of the workload cluster before it is deleted.

@@ -42,7 +42,7 @@ const (
 	ArchivePartKey  = "part"
 )
 
-// DigestAnnotation is the digest of the archive on its index, of the part on a part:
+// ArchiveDigestAnnotation is the digest of the archive on its index, of the part on a part:
 // sha256:<hex>.
 const ArchiveDigestAnnotation = "lifecycle.slipway.dev/digest"
 
@@ -52,7 +52,7 @@ const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 // partSize keeps a Secret below its limit of 1 MiB.
 const partSize = 900 << 10
 
-// Index is what an archive consists of.
+// ArchiveIndex is what an archive consists of.
 type ArchiveIndex struct {
 	Cluster string `json:"cluster"`
 	// Namespace of the Cluster.
@@ -69,7 +69,7 @@ type ArchiveIndex struct {
 	Parts   []ArchivePart `json:"parts"`
 }
 
-// Part of an archive.
+// ArchivePart of an archive.
 type ArchivePart struct {
 	// Secret that holds it.
 	Secret string `json:"secret"`
@@ -77,16 +77,16 @@ type ArchivePart struct {
 	Bytes  int    `json:"bytes"`
 }
 
-// Digest returns the digest of data as an archive has it: sha256:<hex>.
+// ArchiveDigest returns the digest of data as an archive has it: sha256:<hex>.
 func ArchiveDigest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// placeOf returns the namespace of an archive.
+// archiveNamespace returns the namespace of an archive.
 func archiveNamespace(in Input) string { return cmp.Or(in.Step.Export.Namespace, in.Run.Namespace) }
 
-// nameOf returns the name of an archive: another one for every start of the step, so
+// archiveName returns the name of an archive: another one for every start of the step, so
 // that the archive of an earlier Cluster of the same name is never overwritten. Where
 // Clusters of several namespaces have theirs, it differs by the namespace, too.
 func archiveName(in Input) string {
@@ -102,7 +102,7 @@ func archiveName(in Input) string {
 	return name
 }
 
-// labelsOf leaves the label of the Cluster out: the managers of Cluster API keep every
+// archiveLabels leaves the label of the Cluster out: the managers of Cluster API keep every
 // Secret with it in memory. Nothing owns an archive, so it says itself that it moves
 // with the namespace: where its Cluster was may be thrown away after clusterctl move.
 func archiveLabels(in Input) map[string]string {
@@ -217,10 +217,10 @@ func savedArchive(ctx context.Context, in Input) (*ArchiveIndex, error) {
 	return index, nil
 }
 
-// errTooLarge says that an archive has reached its limit.
+// errArchiveTooLarge says that an archive has reached its limit.
 var errArchiveTooLarge = errors.New("the archive is too large")
 
-// limited is a buffer that takes no more than limit bytes.
+// limitedBuffer is a buffer that takes no more than limit bytes.
 type limitedBuffer struct {
 	bytes.Buffer
 	limit int64
@@ -271,7 +271,7 @@ func (a *archive) add(o *unstructured.Unstructured) error {
 	return err
 }
 
-// pathOf returns namespaces/<namespace>/<kind>.<group>/<name>.yaml, or
+// archivePath returns namespaces/<namespace>/<kind>.<group>/<name>.yaml, or
 // cluster/<kind>.<group>/<name>.yaml. Names of objects hold no slashes.
 func archivePath(o *unstructured.Unstructured) string {
 	gvk := o.GroupVersionKind()

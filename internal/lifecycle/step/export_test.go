@@ -40,7 +40,7 @@ type exportFixture struct {
 	namespace string
 }
 
-// newFixture makes a step that exports the ConfigMaps of its own namespace of the
+// newExportFixture makes a step that exports the ConfigMaps of its own namespace of the
 // workload cluster, and what is added to them.
 func newExportFixture(t *testing.T, more ...lifecyclev1.ExportResource) *exportFixture {
 	t.Helper()
@@ -112,7 +112,7 @@ func (f *exportFixture) secrets(t *testing.T) []corev1.Secret {
 	return list.Items
 }
 
-// moves says whether clusterctl takes an object along.
+// movesAlong says whether clusterctl takes an object along.
 func movesAlong(labels map[string]string) bool {
 	_, labelled := labels["clusterctl.cluster.x-k8s.io/move"]
 	return labelled
@@ -151,7 +151,7 @@ func (f *exportFixture) archive(t *testing.T) ([]byte, *step.ArchiveIndex) {
 	return content, index
 }
 
-// files unpacks an archive.
+// filesOf unpacks an archive.
 func filesOf(t *testing.T, content []byte) map[string]string {
 	t.Helper()
 	unzipped, err := gzip.NewReader(bytes.NewReader(content))
@@ -413,7 +413,7 @@ func TestAuditSavesNothing(t *testing.T) {
 	}
 }
 
-// crowded gives access to no cluster, and counts who waits for it.
+// crowdedClients gives access to no cluster, and counts who waits for it.
 type crowdedClients struct{ inside, most atomic.Int32 }
 
 func (c *crowdedClients) For(context.Context, types.NamespacedName) (*workload.Cluster, error) {

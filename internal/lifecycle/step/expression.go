@@ -84,7 +84,7 @@ func (expressionKind) Execute(ctx context.Context, in Input) (Result, error) {
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
 
-// Evaluate says whether an expression is true for a step, over the objects that the step
+// evaluate says whether an expression is true for a step, over the objects that the step
 // selects, if it does. An expression that cannot be evaluated, such as for a field
 // that is not there yet, is not true, and fault tells why. An error is a failure to
 // read, or the end of ctx. Hosts and Clusters are listed only if the expression

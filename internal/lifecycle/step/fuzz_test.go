@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzParse holds that no manifest ends the process, and that what is accepted has
+// FuzzParseManifest holds that no manifest ends the process, and that what is accepted has
 // all that applying needs.
 func FuzzParseManifest(f *testing.F) {
 	for _, seed := range []string{
@@ -62,7 +62,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzParseKey holds that no key is accepted that Standard Webhooks forbids, and that
+// FuzzParseSigningKey holds that no key is accepted that Standard Webhooks forbids, and that
 // no error tells one.
 func FuzzParseSigningKey(f *testing.F) {
 	for _, seed := range []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n", "whsec_", "=", "whsec_whsec_"} {

@@ -23,7 +23,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// interval between looks at a Job.
+// jobInterval between looks at a Job.
 const jobInterval = 5 * time.Second
 
 // jobKind is the kind that runs a Job of the workload or the management cluster once, which must
@@ -74,7 +74,7 @@ func (jobKind) Needs(namespace string, s *lifecyclev1.Step, at *field.Path) Need
 func (jobKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
 	j := s.Job
 	at = at.Child("job")
-	_, errs := ParseJobSpec(j.Spec.Raw, at.Child("spec"))
+	_, errs := parseJobSpec(j.Spec.Raw, at.Child("spec"))
 	if j.Namespace == "" {
 		return errs
 	}
@@ -84,7 +84,7 @@ func (jobKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
 	return append(errs, matches(j.Namespace, validation.IsDNS1123Label, at.Child("namespace"))...)
 }
 
-// target is the cluster that the Job runs in.
+// jobTarget is the cluster that the Job runs in.
 type jobTarget struct {
 	client.Client
 	config *rest.Config
@@ -149,7 +149,7 @@ func attemptJob(ctx context.Context, in Input) (Result, error) {
 	return observeJob(ctx, in, where, job, recorded)
 }
 
-// reference returns the Job of the step.
+// jobReference returns the Job of the step.
 func jobReference(in Input) lifecyclev1.JobReference {
 	ref := lifecyclev1.JobReference{
 		Target: in.Step.Job.Target, Namespace: in.Step.Job.Namespace, Name: Name(in.Run, in.Progress, ""),
@@ -166,7 +166,7 @@ func jobReference(in Input) lifecyclev1.JobReference {
 	return ref
 }
 
-// located returns the recorded Job where the step has it. What the record says of its
+// recordedJob returns the recorded Job where the step has it. What the record says of its
 // place is for people: it is computed each time, so that no record can have the engine
 // work in another namespace or cluster than the policy says.
 func recordedJob(in Input) *lifecyclev1.JobReference {
@@ -175,13 +175,13 @@ func recordedJob(in Input) *lifecyclev1.JobReference {
 	return &ref
 }
 
-// announce has the name of the Job recorded before there is one.
+// announceJob has the name of the Job recorded before there is one.
 func announceJob(in Input) Result {
 	ref := jobReference(in)
 	return Result{Job: &ref, Message: fmt.Sprintf("creates Job %s/%s", ref.Namespace, ref.Name)}
 }
 
-// create makes the Job, suspended, or finds the one that a cut-off attempt made, and
+// createJob makes the Job, suspended, or finds the one that a cut-off attempt made, and
 // has its UID recorded.
 func createJob(ctx context.Context, in Input, where jobTarget, ref *lifecyclev1.JobReference) (Result, error) {
 	job, err := jobManifest(in, *ref)
@@ -209,7 +209,7 @@ func createJob(ctx context.Context, in Input, where jobTarget, ref *lifecyclev1.
 	return Result{Job: &found, Message: fmt.Sprintf("created Job %s/%s", ref.Namespace, ref.Name)}, nil
 }
 
-// find returns the Job with the recorded UID; nil when it is gone.
+// findJob returns the Job with the recorded UID; nil when it is gone.
 func findJob(ctx context.Context, where jobTarget, ref *lifecyclev1.JobReference) (*batchv1.Job, error) {
 	job := &batchv1.Job{}
 	err := where.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, job)
@@ -255,7 +255,7 @@ func observeJob(ctx context.Context, in Input, where jobTarget, job *batchv1.Job
 	return Result{Message: message, After: jobInterval}, nil
 }
 
-// resume lets the Job run, now that its UID is recorded.
+// resumeJob lets the Job run, now that its UID is recorded.
 func resumeJob(ctx context.Context, where jobTarget, job *batchv1.Job) (Result, error) {
 	patch := client.MergeFromWithOptions(job.DeepCopy(), client.MergeFromWithOptimisticLock{})
 	delete(job.Annotations, heldAnnotation)
@@ -282,7 +282,7 @@ func finishJob(ctx context.Context, in Input, where jobTarget, job *batchv1.Job,
 	return nil
 }
 
-// remove deletes the Job with its pods. One that cannot be deleted now ends by its
+// removeJob deletes the Job with its pods. One that cannot be deleted now ends by its
 // time to live: its result is recorded, so nothing depends on it.
 func removeJob(ctx context.Context, where jobTarget, ref *lifecyclev1.JobReference) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name}}

@@ -23,7 +23,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// secretType of the Secrets with the result and the logs of a Job.
+// jobLogType of the Secrets with the result and the logs of a Job.
 const jobLogType corev1.SecretType = "lifecycle.slipway.dev/job-log"
 
 const (
@@ -124,7 +124,7 @@ const (
 	logsWithin = 15 * time.Second
 )
 
-// pods returns the pods of a Job, the newest first.
+// podsOf returns the pods of a Job, the newest first.
 func podsOf(ctx context.Context, where jobTarget, job *batchv1.Job) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := where.List(ctx, list, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)}, client.Limit(100))
@@ -137,7 +137,7 @@ func podsOf(ctx context.Context, where jobTarget, job *batchv1.Job) ([]corev1.Po
 	return list.Items, err
 }
 
-// collect returns the ends of the logs of the Job's newest pods. A log that cannot be
+// collectLogs returns the ends of the logs of the Job's newest pods. A log that cannot be
 // read is replaced by the reason: it does not change how the Job ended.
 func collectLogs(ctx context.Context, where jobTarget, job *batchv1.Job) map[string][]byte {
 	ctx, cancel := context.WithTimeout(ctx, logsWithin)
@@ -168,14 +168,14 @@ func collectLogs(ctx context.Context, where jobTarget, job *batchv1.Job) map[str
 	return logs
 }
 
-// key is valid in the data of a Secret.
+// logKey is valid in the data of a Secret.
 func logKey(pod, container string) string {
 	const longest = 253
 	name := pod + "." + container + ".log"
 	return name[max(0, len(name)-longest):]
 }
 
-// tail returns the last bytes of a container's log, at most limit.
+// tailLog returns the last bytes of a container's log, at most limit.
 func tailLog(ctx context.Context, api corev1client.CoreV1Interface, pod *corev1.Pod, container string, limit int) ([]byte, error) {
 	stream, err := api.Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, TailLines: ptr.To(maxLines)}).Stream(ctx)
 	if err != nil {

@@ -30,16 +30,16 @@ const (
 )
 
 const (
-	// grace is how long after the step's timeout a Job that nobody stopped ends by
+	// jobGrace is how long after the step's timeout a Job that nobody stopped ends by
 	// itself: the workload cluster may be out of reach just then.
 	jobGrace = time.Minute
-	// leftover is how long a finished Job stays that nobody removes.
+	// jobLeftover is how long a finished Job stays that nobody removes.
 	jobLeftover = 7 * 24 * time.Hour
 )
 
-// manifest returns the Job as it is created: suspended.
+// jobManifest returns the Job as it is created: suspended.
 func jobManifest(in Input, ref lifecyclev1.JobReference) (*batchv1.Job, error) {
-	spec, errs := ParseJobSpec(in.Step.Job.Spec.Raw, field.NewPath("job", "spec"))
+	spec, errs := parseJobSpec(in.Step.Job.Spec.Raw, field.NewPath("job", "spec"))
 	if len(errs) > 0 {
 		return nil, Terminal(errs.ToAggregate(), "correct the policy, or skip the step")
 	}
@@ -74,7 +74,7 @@ func jobManifest(in Input, ref lifecyclev1.JobReference) (*batchv1.Job, error) {
 // started identifies an attempt of a step.
 func started(in Input) string { return in.Progress.StartTime.UTC().Format(time.RFC3339) }
 
-// remaining is what is left of the step's time.
+// remainingTime is what is left of the step's time.
 func remainingTime(in Input) time.Duration {
 	return Timeout(in.Step) - in.Now.Sub(in.Progress.StartTime.Time)
 }
@@ -85,7 +85,7 @@ func ownedBy(run *lifecyclev1.LifecycleRun) metav1.OwnerReference {
 	}
 }
 
-// environment tells the containers what they run for.
+// jobEnvironment tells the containers what they run for.
 func jobEnvironment(run *lifecyclev1.LifecycleRun) []corev1.EnvVar {
 	var variables []corev1.EnvVar
 	for _, v := range []corev1.EnvVar{
@@ -116,10 +116,10 @@ func addEnvironment(pod *corev1.PodSpec, variables []corev1.EnvVar) {
 	}
 }
 
-// Parse returns the spec of a batch/v1 Job. Unknown and duplicate fields are errors,
+// parseJobSpec returns the spec of a batch/v1 Job. Unknown and duplicate fields are errors,
 // and so is what a step cannot have; all else is left to the API server that the Job
 // is created in. path is where data stands.
-func ParseJobSpec(data []byte, path *field.Path) (*batchv1.JobSpec, field.ErrorList) {
+func parseJobSpec(data []byte, path *field.Path) (*batchv1.JobSpec, field.ErrorList) {
 	if len(data) == 0 {
 		return nil, field.ErrorList{field.Required(path, "the spec of a batch/v1 Job")}
 	}
@@ -166,7 +166,7 @@ func checkJobSpec(spec *batchv1.JobSpec, path *field.Path) field.ErrorList {
 // Try implements Trier: the API server validates the Job by a dry run.
 func (jobKind) Try(ctx context.Context, c client.Client, namespace string, s *lifecyclev1.Step, at *field.Path) (field.ErrorList, error) {
 	at = at.Child("job")
-	spec, faults := ParseJobSpec(s.Job.Spec.Raw, at.Child("spec"))
+	spec, faults := parseJobSpec(s.Job.Spec.Raw, at.Child("spec"))
 	if len(faults) > 0 {
 		return faults, nil
 	}

@@ -1,12 +1,10 @@
-package step_test
+package step
 
 import (
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-
-	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 const goodJobSpec = `{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"b"}]}}}`
@@ -28,7 +26,7 @@ func TestParseJobSpec(t *testing.T) {
 		"no image":          {strings.Replace(goodJobSpec, `,"image":"b"`, "", 1), "job.spec.template.spec.containers[0].image: Required value"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, errs := step.ParseJobSpec([]byte(c.spec), field.NewPath("job", "spec"))
+			_, errs := parseJobSpec([]byte(c.spec), field.NewPath("job", "spec"))
 			if c.want == "" {
 				if errs != nil {
 					t.Error(errs)
@@ -42,13 +40,13 @@ func TestParseJobSpec(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that no spec ends the process.
+// FuzzParseJobSpec holds that no spec ends the process.
 func FuzzParseJobSpec(f *testing.F) {
 	for _, seed := range []string{goodJobSpec, "{}", "[]", `{"template":null}`, `{"selector":{},"selector":{}}`, `{"template":{"spec":{"containers":[null]}}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		spec, errs := step.ParseJobSpec(data, field.NewPath("spec"))
+		spec, errs := parseJobSpec(data, field.NewPath("spec"))
 		if len(errs) == 0 && len(spec.Template.Spec.Containers) == 0 {
 			t.Error("accepted a Job without containers")
 		}

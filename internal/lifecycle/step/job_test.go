@@ -31,14 +31,14 @@ import (
 const jobSpec = `{"backoffLimit":0,"template":{"metadata":{"labels":{"mine":"kept"}},"spec":{"restartPolicy":"Never","containers":[
 	{"name":"check","image":"sonobuoy","env":[{"name":"SLIPWAY_HOOK","value":"forged"},{"name":"MINE","value":"$(SLIPWAY_CLUSTER)"}]}]}}}`
 
-// process is one process of the controller: it plays what the controller of
+// jobProcess is one process of the controller: it plays what the controller of
 // LifecycleRuns does with a step, and dies as its crash says.
 type jobProcess struct {
 	management client.Client
 	env        *step.Env
 }
 
-// crashing gives access to the workload cluster that dies with the process.
+// crashingClients gives access to the workload cluster that dies with the process.
 type crashingClients struct {
 	workload.Clients
 	crash *testenv.Crash
@@ -63,7 +63,7 @@ func newJobProcess(crash *testenv.Crash) *jobProcess {
 	return &jobProcess{management: c, env: env}
 }
 
-// fixture is a job step of a Cluster.
+// jobFixture is a job step of a Cluster.
 type jobFixture struct {
 	*jobProcess
 	in step.Input

@@ -2,19 +2,23 @@ package step
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/rest"
 	"net/netip"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"time"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
 
 // Input is one attempt of one step. Kinds must not change what it points to.
@@ -145,4 +149,73 @@ func Name(run *lifecyclev1.LifecycleRun, progress lifecyclev1.StepProgress, suff
 		name += "-" + suffix
 	}
 	return Shorten(name, maxName)
+}
+
+// Decisions are what people decided about a step, as far as it still counts. Their
+// times are for people: clocks jump, so only their order counts.
+type Decisions struct {
+	// Approve and Skip are the newest since the last Retry; nil when there is none.
+	Approve, Skip *lifecyclev1.Decision
+	// Retries is how often the step was started anew; see StepProgress.Attempt.
+	Retries int32
+	// Retry is the newest.
+	Retry *lifecyclev1.Decision
+}
+
+// DecisionsFor returns what was decided about the step of that name.
+func DecisionsFor(run *lifecyclev1.LifecycleRun, name string) Decisions {
+	var d Decisions
+	for i := range run.Spec.Decisions {
+		decision := &run.Spec.Decisions[i]
+		if decision.Step != name {
+			continue
+		}
+		switch decision.Type {
+		case lifecyclev1.DecisionApprove:
+			d.Approve = decision
+		case lifecyclev1.DecisionSkip:
+			d.Skip = decision
+		case lifecyclev1.DecisionRetry:
+			d = Decisions{Retries: d.Retries + 1, Retry: decision}
+		}
+	}
+	return d
+}
+
+const maxName = 63
+
+// Shorten keeps names as they are up to the limit; of longer ones a hash of the whole replaces
+// the end.
+func Shorten(name string, limit int) string {
+	if len(name) <= limit {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	hash := hex.EncodeToString(sum[:])[:10]
+	return name[:limit-len(hash)-1] + "-" + hash
+}
+
+// Labels returns the labels of what a step creates: values that are too long for a
+// label are shortened.
+func Labels(run *lifecyclev1.LifecycleRun, step string) map[string]string {
+	return map[string]string{
+		clusterv1.ClusterNameLabel: Shorten(run.Spec.ClusterName, maxName),
+		lifecyclev1.PolicyLabel:    Shorten(run.Spec.PolicyName, maxName),
+		lifecyclev1.HookLabel:      string(run.Spec.Hook),
+		lifecyclev1.RunLabel:       Shorten(run.Name, maxName),
+		lifecyclev1.StepLabel:      step,
+	}
+}
+
+// Cut shortens a text to a number of bytes, between two characters.
+func Cut(text string, longest int) string {
+	if len(text) <= longest {
+		return text
+	}
+	const ellipsis = "…"
+	end := longest - len(ellipsis)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + ellipsis
 }

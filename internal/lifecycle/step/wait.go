@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// MaxObjects bounds the objects of one step: they are in memory together.
+	// MaxWaitObjects bounds the objects of one step: they are in memory together.
 	MaxWaitObjects = 5000
 
 	defaultWaitInterval = 5 // seconds

@@ -26,7 +26,7 @@ type waitFixture struct {
 	namespace string
 }
 
-// newFixture makes a step over the ConfigMaps of its own namespace of the workload
+// newWaitFixture makes a step over the ConfigMaps of its own namespace of the workload
 // cluster, as change has it.
 func newWaitFixture(t *testing.T, expression string, change func(*lifecyclev1.WaitStep)) *waitFixture {
 	t.Helper()
@@ -184,7 +184,7 @@ func TestAuditDoesNotWait(t *testing.T) {
 	f.done(t)
 }
 
-// repeating gives access to a cluster whose lists never end.
+// repeatingClients gives access to a cluster whose lists never end.
 type repeatingClients struct{ workload.Clients }
 
 func (r repeatingClients) For(ctx context.Context, cluster types.NamespacedName) (*workload.Cluster, error) {

@@ -31,13 +31,13 @@ import (
 )
 
 const (
-	// timeout bounds a call, from the name's resolution to the end of the answer.
+	// webhookTimeout bounds a call, from the name's resolution to the end of the answer.
 	webhookTimeout = 10 * time.Second
 	// maxAnswer is how much of an answer is read.
 	maxAnswer = 64 << 10
-	// maxMessage is how much of the answer's message is told.
+	// maxAnswerMessage is how much of the answer's message is told.
 	maxAnswerMessage = 512
-	// keyName is the key of the Secret that signs.
+	// signingKey is the key of the Secret that signs.
 	signingKey = "key"
 )
 
@@ -82,8 +82,8 @@ func (webhookKind) Is(s *lifecyclev1.Step) bool { return s.Webhook != nil }
 // Facts implements Kind.
 func (webhookKind) Facts(s *lifecyclev1.Step) Facts {
 	facts := Facts{Doing: "calls an endpoint", Approval: "", Limit: defaultLimit, Waits: false, FollowsCluster: false, Workload: "", Lasting: nil}
-	if address, err := ParseEndpoint(s.Webhook.URL); err == nil {
-		facts.Doing = "calls " + EndpointHost(address)
+	if address, err := parseEndpoint(s.Webhook.URL); err == nil {
+		facts.Doing = "calls " + endpointHost(address)
 	}
 	return facts
 }
@@ -102,7 +102,7 @@ func (webhookKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList
 	w := s.Webhook
 	at = at.Child("webhook")
 	errs := matches(w.SecretName, validation.IsDNS1123Subdomain, at.Child("secretName"))
-	if _, err := ParseEndpoint(w.URL); err != nil {
+	if _, err := parseEndpoint(w.URL); err != nil {
 		// The URL may hold a password.
 		errs = append(errs, field.Invalid(at.Child("url"), field.OmitValueType{}, err.Error()))
 	}
@@ -114,12 +114,12 @@ func (webhookKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList
 
 // Execute implements Kind.
 func (webhookKind) Execute(ctx context.Context, in Input) (Result, error) {
-	address, err := ParseEndpoint(in.Step.Webhook.URL)
+	address, err := parseEndpoint(in.Step.Webhook.URL)
 	if err != nil {
 		return Result{}, Terminal(fmt.Errorf("webhook.url: %w", err), "correct the policy, or skip the step")
 	}
 	if in.Run.Spec.Mode == lifecyclev1.ModeAudit {
-		return Result{Done: true, Message: "would call " + EndpointHost(address)}, nil
+		return Result{Done: true, Message: "would call " + endpointHost(address)}, nil
 	}
 	key, err := webhookKey(ctx, in)
 	if err != nil {
@@ -137,10 +137,10 @@ func (webhookKind) Execute(ctx context.Context, in Input) (Result, error) {
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return Result{}, fmt.Errorf("call %s: %w", EndpointHost(address), err)
+		return Result{}, fmt.Errorf("call %s: %w", endpointHost(address), err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	return webhookAnswer(response, in.Now, EndpointHost(address))
+	return webhookAnswer(response, in.Now, endpointHost(address))
 }
 
 func webhookKey(ctx context.Context, in Input) ([]byte, error) {
@@ -208,7 +208,7 @@ func webhookTransport(caBundle string, allowed []netip.Prefix) (*http.Transport,
 	}, nil
 }
 
-// answer tells what the endpoint's answer means.
+// webhookAnswer tells what the endpoint's answer means.
 func webhookAnswer(response *http.Response, now time.Time, where string) (Result, error) {
 	told := where + " answered " + response.Status
 	if message := answerMessage(response); message != "" {
@@ -225,7 +225,7 @@ func webhookAnswer(response *http.Response, now time.Time, where string) (Result
 	return Result{}, errors.New(told)
 }
 
-// messageOf returns the message of an answer in JSON, in one line.
+// answerMessage returns the message of an answer in JSON, in one line.
 func answerMessage(response *http.Response) string {
 	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return ""
@@ -249,7 +249,7 @@ func answerMessage(response *http.Response) string {
 	return strings.ToValidUTF8(line[:min(len(line), maxAnswerMessage)], "")
 }
 
-// pause reads a Retry-After header: seconds or a date.
+// webhookPause reads a Retry-After header: seconds or a date.
 func webhookPause(header string, now time.Time) time.Duration {
 	if header == "" {
 		return defaultWebhookPause
@@ -264,3 +264,31 @@ func webhookPause(header string, now time.Time) time.Duration {
 	}
 	return min(max(at.Sub(now), minWebhookPause), maxWebhookPause)
 }
+
+// parseEndpoint returns the URL of an endpoint, or why it cannot be one. The error does not
+// tell the URL.
+func parseEndpoint(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, errors.New("is no URL")
+	case u.Scheme != "https":
+		return nil, errors.New("must begin with https://")
+	case u.Hostname() == "":
+		return nil, errors.New("must have a host")
+	case u.User != nil:
+		return nil, errors.New("must not have a user: calls are signed")
+	case u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return nil, errors.New("must not have a fragment: it is never sent")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, errors.New("must have a port from 1 to 65535, or none")
+		}
+	}
+	return u, nil
+}
+
+// endpointHost is what may be told of a URL: its path and its query may be secrets, as those of
+// chat services are.
+func endpointHost(u *url.URL) string { return u.Scheme + "://" + u.Host }

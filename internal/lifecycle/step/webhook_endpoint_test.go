@@ -1,10 +1,8 @@
-package step_test
+package step
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 func TestParseEndpoint(t *testing.T) {
@@ -20,7 +18,7 @@ func TestParseEndpoint(t *testing.T) {
 		"https://example.com:0/":        "must have a port",
 		"https://exa mple.com":          "is no URL",
 	} {
-		u, err := step.ParseEndpoint(text)
+		u, err := parseEndpoint(text)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", text, err)
@@ -36,11 +34,11 @@ func FuzzParseEndpoint(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		u, err := step.ParseEndpoint(text)
+		u, err := parseEndpoint(text)
 		if err != nil {
 			return
 		}
-		if u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(strings.TrimPrefix(step.EndpointHost(u), "https://"), "/?") {
+		if u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.ContainsAny(strings.TrimPrefix(endpointHost(u), "https://"), "/?") {
 			t.Errorf("accepted %q", text)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
+
 	"strconv"
 	"strings"
 	"time"
@@ -18,10 +18,10 @@ import (
 	"github.com/slipway-dev/slipway/sdk/client"
 )
 
-// typePrefix precedes the hook in the type of a payload.
+// payloadTypePrefix precedes the hook in the type of a payload.
 const payloadTypePrefix = "slipway.lifecycle."
 
-// payload is the body of a call. It is the same for every attempt of a step.
+// webhookPayload is the body of a call. It is the same for every attempt of a step.
 type webhookPayload struct {
 	Type string `json:"type"`
 	// Timestamp is when the step began.
@@ -79,7 +79,7 @@ const (
 
 var errSigningKey = errors.New(`must be "whsec_" and 24 to 64 random bytes in base64, as Standard Webhooks has it`)
 
-// parseKey returns the bytes of a key. The error does not tell the key.
+// parseSigningKey returns the bytes of a key. The error does not tell the key.
 func parseSigningKey(text []byte) ([]byte, error) {
 	encoded := strings.TrimPrefix(strings.TrimSpace(string(text)), signingKeyPrefix)
 	key, err := base64.StdEncoding.DecodeString(encoded)
@@ -97,7 +97,7 @@ func sign(key []byte, id string, at time.Time, body []byte) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// reserved are networks that are no public destination, beside those that netip itself
+// reservedNetworks are networks that are no public destination, beside those that netip itself
 // knows as loopback, private, link-local and multicast: the networks of Services and
 // pods are among them in practice.
 var reservedNetworks = []netip.Prefix{
@@ -112,7 +112,7 @@ var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"),      // site-local, RFC 3879
 }
 
-// destination says why no endpoint may have an address, which is as resolved: public
+// checkDestination says why no endpoint may have an address, which is as resolved: public
 // ones, and those in networks that an administrator allows. Those of client.RefuseLinkLocal, where
 // clouds keep credentials, are never allowed.
 func checkDestination(address netip.Addr, allowed []netip.Prefix) error {
@@ -134,31 +134,3 @@ func checkDestination(address netip.Addr, allowed []netip.Prefix) error {
 	}
 	return nil
 }
-
-// Parse returns the URL of an endpoint, or why it cannot be one. The error does not
-// tell the URL.
-func ParseEndpoint(text string) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return nil, errors.New("is no URL")
-	case u.Scheme != "https":
-		return nil, errors.New("must begin with https://")
-	case u.Hostname() == "":
-		return nil, errors.New("must have a host")
-	case u.User != nil:
-		return nil, errors.New("must not have a user: calls are signed")
-	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return nil, errors.New("must not have a fragment: it is never sent")
-	}
-	if port := u.Port(); port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, errors.New("must have a port from 1 to 65535, or none")
-		}
-	}
-	return u, nil
-}
-
-// Host is what may be told of a URL: its path and its query may be secrets, as those of
-// chat services are.
-func EndpointHost(u *url.URL) string { return u.Scheme + "://" + u.Host }

@@ -27,7 +27,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 var rawKey = []byte("0123456789abcdef0123456789abcdef")
 
-// call is a request as the endpoint saw it.
+// webhookCall is a request as the endpoint saw it.
 type webhookCall struct {
 	header http.Header
 	body   []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
-// longestPause bounds how late an opening is noticed after a clock was set forward.
+// longestWindowPause bounds how late an opening is noticed after a clock was set forward.
 const longestWindowPause = 10 * time.Minute
 
 type windowKind struct{}

@@ -35,7 +35,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		Rule: "Lifecycle/unknownHoldsBack", Breaks: "a policy of which it cannot be known whether it is about the Cluster lets pass",
-		File: hooks + "/match.go", Old: "			errs = append(errs, err)\n		case mismatch", New: "			continue\n		case mismatch",
+		File: hooks + "/handler.go", Old: "			errs = append(errs, err)\n		case mismatch", New: "			continue\n		case mismatch",
 		Package: hooks, Test: "TestWhatCannotBeKnownIsAnError",
 	},
 	{
@@ -55,12 +55,12 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		Rule: "Lifecycle/closedWindow", Breaks: "a window that has closed lets pass",
-		File: plans + "/blocks.go", Old: "	return closedWindow(run, now)\n", New: "	return false, \"\"\n",
+		File: plans + "/blocks.go", Old: "	return lapsed(run, now)\n", New: "	return false, \"\"\n",
 		Package: plans, Test: "TestHoldsUntilTheHookHasPassed",
 	},
 	{
 		Rule: "Lifecycle/timeout", Breaks: "timeoutSeconds does not count",
-		File: plans + "/next.go", Old: "	case s.TimeoutSeconds != nil:\n", New: "	case s.TimeoutSeconds != nil && s.Name == \"\":\n",
+		File: engine + "step/kinds.go", Old: "	if s.TimeoutSeconds != nil {\n", New: "	if s.TimeoutSeconds != nil && s.Name == \"\" {\n",
 		Package: engine + "run", Test: "TestTimeouts",
 	},
 	{
@@ -100,7 +100,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		Rule: "Lifecycle/moved", Breaks: "what comes before creation is done again where a Cluster has moved to",
-		File: plans + "/asks.go", Old: "!Provisioned(cluster) && cluster.Spec.ControlPlaneEndpoint.IsZero()", New: "!Provisioned(cluster)",
+		File: plans + "/cancel.go", Old: "!Provisioned(cluster) && cluster.Spec.ControlPlaneEndpoint.IsZero()", New: "!Provisioned(cluster)",
 		Package: plans, Test: "TestClustersWithoutATopologyAsk",
 	},
 }
