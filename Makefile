@@ -116,6 +116,11 @@ generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API refe
 	for page in $(API_PAGES); do $(call TOOL_PATH,crd-ref-docs) --log-level ERROR --config hack/crd-ref-docs.yaml --renderer markdown \
 	  --source-path $${page#*=} --output-path docs/reference/api/$${page%%=*}.md; done
 
+.PHONY: new-check new-step-kind
+new-check new-step-kind: new-%: ## Write the file of a check of slipway doctor, or of a kind of lifecycle step, and its test; NAME=DiskFull
+	go run ./hack/new $* $(NAME)
+	gofmt -w internal/doctor internal/lifecycle/step
+
 .PHONY: docs
 docs: generate manifests ## Write the references and the drawings of docs/ from the code
 	go test -vet=off -trimpath -count=1 ./test/docs -run Reference -args -write

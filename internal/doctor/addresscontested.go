@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var addressContested = Check{
+var _ = register(Check{
+	Layer:  ControlPlane + 1,
 	Name:   "AddressContested",
 	Means:  "a machine that is not of this control plane has its address, or the host that holds the address reports another problem with it",
 	Remedy: "Do what the message says. The elected host keeps the address in any case: leave it there.",
@@ -18,7 +19,7 @@ var addressContested = Check{
 			return none()
 		})
 	},
-}
+})
 
 func atHostCluster(c *infrav1.HostCluster, severity Severity) Finding {
 	return at(infrav1.GroupVersion, "HostCluster", c, severity)

@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var addressHeldTwice = Check{
+var _ = register(Check{
+	Layer:  ControlPlane + 2,
 	Name:   "AddressHeldTwice",
 	Means:  "two hosts of a control plane have its address",
 	Remedy: "Do not remove the address by hand: the host that is not elected gives it up within seconds. If that lasts, look at slipway-agent on both hosts.",
@@ -18,4 +19,4 @@ var addressHeldTwice = Check{
 			return none()
 		})
 	},
-}
+})

@@ -7,7 +7,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var addressNotHeld = Check{
+var _ = register(Check{
+	Layer:  ControlPlane + 3,
 	Name:   "AddressNotHeld",
 	Means:  "no host has the control-plane address, or the one that had it is away: the API server may be out of reach by it",
 	Remedy: "Look at the control-plane hosts of the cluster. The election needs etcd's quorum: with most of them gone, bring one back.",
@@ -30,4 +31,4 @@ var addressNotHeld = Check{
 			return none()
 		})
 	},
-}
+})

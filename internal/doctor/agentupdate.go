@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var agentUpdateFailed = Check{
+var _ = register(Check{
+	Layer:  Agent + 7,
 	Name:   "AgentUpdateFailed",
 	Means:  "an agent tried another version and went back to its former one, which goes on; no other host is asked to update",
 	Remedy: "Look at the log of slipway-agent on the host, then load a mended release by `slipway bundle load`. If only that host is broken, mend it and bring the version to it by hand, or delete its Host.",
@@ -18,4 +19,4 @@ var agentUpdateFailed = Check{
 			return none()
 		})
 	},
-}
+})

@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var agentVersionSkew = Check{
+var _ = register(Check{
+	Layer:  Agent + 6,
 	Name:   "AgentVersionSkew",
 	Means:  "an agent is newer than the manager, or more than one minor version older; its host is not claimed",
 	Remedy: "Upgrade the agent where it is older, the manager where the agent is newer.",
@@ -18,4 +19,4 @@ var agentVersionSkew = Check{
 			return none()
 		})
 	},
-}
+})

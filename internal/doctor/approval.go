@@ -5,7 +5,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-var hostNotApproved = Check{
+var _ = register(Check{
+	Layer:  Enrollment + 4,
 	Name:   "HostNotApproved",
 	Means:  "a host waits for somebody to approve it, or somebody denied it and left it there",
 	Remedy: "See that it is the machine you expect, by its hostID; then approve it. Delete a Host that you do not want.",
@@ -24,4 +25,4 @@ var hostNotApproved = Check{
 			return f, true
 		})
 	},
-}
+})

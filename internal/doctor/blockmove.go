@@ -7,7 +7,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-var blockMoveLeft = Check{
+var _ = register(Check{
+	Layer:  Housekeeping + 2,
 	Name:   "BlockMoveLeft",
 	Means:  "a host that no cluster has still holds up `clusterctl move` of the whole namespace",
 	Remedy: "The manager takes such an annotation off; look whether it runs. Where the Host is paused, or the Cluster of its claim is gone for good, take it off by hand.",
@@ -24,4 +25,4 @@ var blockMoveLeft = Check{
 			return f.next("kubectl annotate %s -n %s %s-", f.Object.Resource(), h.Namespace, clusterctlv1.BlockMoveAnnotation), true
 		})
 	},
-}
+})

@@ -12,7 +12,8 @@ import (
 // told of: kubeadm makes them for a year.
 const certificateNotice = 30 * 24 * time.Hour
 
-var certificateExpires = Check{
+var _ = register(Check{
+	Layer:  ControlPlane + 5,
 	Name:   "CertificateExpires",
 	Means:  "the certificates of a control-plane machine have expired, or do so within 30 days",
 	Remedy: "Roll out the control plane: new machines have new certificates. `rollout.before.certificatesExpiryDays` of the KubeadmControlPlane does it in time.",
@@ -34,7 +35,7 @@ var certificateExpires = Check{
 			return f.describe(), true
 		})
 	},
-}
+})
 
 func atMachine(m *clusterv1.Machine, severity Severity) Finding {
 	f := at(clusterv1.GroupVersion, "Machine", m, severity)

@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var clockSkewed = Check{
+var _ = register(Check{
+	Layer:  Agent + 1,
 	Name:   "ClockSkewed",
 	Means:  "the clocks of a host and of the manager are 30 s apart or more, which certificates and tokens may not bear",
 	Remedy: "Have the host take its time from the network. If most hosts are found, the clock of the manager is wrong.",
@@ -18,4 +19,4 @@ var clockSkewed = Check{
 			return none()
 		})
 	},
-}
+})

@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var hostDisconnected = Check{
+var _ = register(Check{
+	Layer: Agent + 2,
 	Name:  "HostDisconnected",
 	Means: "the agent of a host has not been heard of; what runs there runs on, and nothing can be requested there",
 	Remedy: "Look at power and network of the host, and at slipway-agent on it. If many are away at once, look for what they share: a switch, or the address of the management cluster. " +
@@ -24,4 +25,4 @@ var hostDisconnected = Check{
 			return atHost(h, severity).of(c).next("on the host: systemctl status slipway-agent"), true
 		})
 	},
-}
+})

@@ -22,7 +22,8 @@ const (
 // PodDisruptionBudget, and for any other reason.
 var refusals = []string{"cannot evict pod as it would violate the pod's disruption budget.", "failed to evict Pod, "}
 
-var deletionStuck = Check{
+var _ = register(Check{
+	Layer:  Machines + 9,
 	Name:   "DeletionStuck",
 	Means:  "a Machine has been on its way out for more than half an hour, or evictions of its Pods have been refused for five minutes",
 	Remedy: "The message says what it waits for. A drain that a PodDisruptionBudget forbids ends when the pods may move, or at the Machine's `nodeDrainTimeoutSeconds`.",
@@ -40,7 +41,7 @@ var deletionStuck = Check{
 			return f.since(m.DeletionTimestamp.Time), true
 		})
 	},
-}
+})
 
 // refused reports whether a Machine has drained for refusalPatience and has refused evictions.
 func refused(m *clusterv1.Machine, deleting *metav1.Condition, now time.Time) bool {

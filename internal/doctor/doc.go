@@ -3,10 +3,10 @@
 // `slipway doctor -o json`, so its fields are an API.
 //
 //	Read      takes a Snapshot of what the user may read; what may not be is told in it
-//	Checks    all failure patterns, in the order in which they are told: causes first
+//	Checks    all failure patterns, by layers: causes first
 //	Diagnose  applies them to a Snapshot; it is pure
 //
 // A check repeats what the controllers found, as conditions or by the functions that they
-// use; it computes no fact of its own. Each has a file, and a row in
-// docs/troubleshooting.md.
+// use; it computes no fact of its own. Each is one file and its test, which `make new-check NAME=Name`
+// writes; `make docs` writes its row in docs/troubleshooting.md.
 package doctor

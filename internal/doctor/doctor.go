@@ -7,6 +7,7 @@ import (
 
 // Check looks for one failure pattern.
 type Check struct {
+	Layer Layer
 	// Name of the pattern, one word.
 	Name string
 	// Means is what it is, and Remedy what mends it: docs/troubleshooting.md has both.
@@ -15,18 +16,44 @@ type Check struct {
 	find func(s *Snapshot) []Finding
 }
 
-// Checks are all failure patterns: first what others follow from.
+// Layer is where a check looks: what is wrong in one makes others fail that come after it. A number
+// is added where checks of a layer follow from each other, too.
+type Layer int
+
+// The layers, in the order in which findings are told.
+const (
+	// Plane is the management cluster and its providers.
+	Plane Layer = 100 * iota
+	// Agent is a host and its agent.
+	Agent
+	// Enrollment is how an agent becomes a Host.
+	Enrollment
+	// Claim is what a machine does with its host.
+	Claim
+	// ControlPlane is the endpoint of a cluster.
+	ControlPlane
+	// Extension is what an extension or a policy holds back.
+	Extension
+	// Machines are the machines and the topology of a cluster.
+	Machines
+	// Housekeeping is what somebody wanted and may have forgotten.
+	Housekeeping
+)
+
+// checks are in the order of their files.
+var checks []Check
+
+// register adds a check: its file has all there is of it.
+func register(c Check) bool {
+	checks = append(checks, c)
+	return true
+}
+
+// Checks are all failure patterns by layers and, in each, by names.
 func Checks() []Check {
-	return []Check{
-		planeNotReady, planeCrashed, planeUnsupervised, planeNotReached, providerUnavailable,
-		clockSkewed, hostDisconnected, reportRefused, nodeIdentityChanged, recordLost, configurationNotAccepted, duplicateIdentity, agentVersionSkew, agentUpdateFailed,
-		enrollmentRefused, enrollmentWaiting, tokenExpires, hostNotApproved,
-		hostQuarantined, orphanedClaim, operationFailed, hostLost,
-		addressContested, addressHeldTwice, addressNotHeld, endpointNotAnswering, certificateExpires,
-		extensionNotDiscovered, extensionLeftAlone, hostHookWaits, lifecycleHookWaits, policyNotReady,
-		noHostFits, controlPlaneFirst, ownerDeleting, topologyFailed, noNetworkPlugin, nodeNotReady, rolloutStopped, versionNotOffered, deletionStuck,
-		moveHeldUp, blockMoveLeft, pausedForgotten, maintenanceForgotten, hooksDeprecated,
-	}
+	return slices.SortedFunc(slices.Values(checks), func(a, b Check) int {
+		return cmp.Or(cmp.Compare(a.Layer, b.Layer), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 // Diagnose applies all checks to a snapshot.

@@ -224,12 +224,20 @@ const (
 	machine1 = "HostMachine prod/a-1"
 )
 
-// Each case breaks one thing in a healthy fleet; exactly that is found.
-var cases = []struct {
+// testCase breaks one thing in a healthy fleet; exactly that is found.
+type testCase struct {
 	name  string
 	wreck func(s *Snapshot)
 	want  []want
-}{
+}
+
+// add has TestChecks try the cases of another file.
+func add(more ...testCase) bool {
+	cases = append(cases, more...)
+	return true
+}
+
+var cases = []testCase{
 	{"the plane does not run", func(s *Snapshot) { s.Plane = &status.Plane{Message: "start it"} },
 		[]want{{"PlaneNotReady", Error, "Plane of this machine", 0, "start it", "slipway up"}}},
 	{"the plane's address is gone", func(s *Snapshot) {

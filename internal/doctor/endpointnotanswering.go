@@ -17,7 +17,8 @@ import (
 // to reach a control plane.
 const initializationPatience = 5 * time.Minute
 
-var endpointNotAnswering = Check{
+var _ = register(Check{
+	Layer: ControlPlane + 4,
 	Name:  "EndpointNotAnswering",
 	Means: "no API server answers at the address and port of a control plane, or Cluster API does not reach it there",
 	Remedy: "Have the API servers listen at the port of the control-plane endpoint: localAPIEndpoint.bindPort of initConfiguration and of joinConfiguration.controlPlane. " +
@@ -45,7 +46,7 @@ var endpointNotAnswering = Check{
 			return none()
 		})
 	},
-}
+})
 
 // progress is how far a control plane has come with its first host.
 type progress int

@@ -12,7 +12,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var enrollmentRefused = Check{
+var _ = register(Check{
+	Layer:  Enrollment + 1,
 	Name:   "EnrollmentRefused",
 	Means:  "the manager refused a certificate to an agent; the API server forgets such requests after an hour",
 	Remedy: "Do what the message says. When the token was the reason, make one for this host and put it there.",
@@ -31,7 +32,7 @@ var enrollmentRefused = Check{
 			return f, true
 		})
 	},
-}
+})
 
 // enrolledAfter says whether a newer request for the same host mends the refusal: one of the
 // same machine that has a certificate, or one by a bootstrap token, of a machine that came in

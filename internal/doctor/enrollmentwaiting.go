@@ -14,7 +14,8 @@ import (
 // requestPatience is how long the manager may take to answer a request: it does so at once.
 const requestPatience = 2 * time.Minute
 
-var enrollmentWaiting = Check{
+var _ = register(Check{
+	Layer:  Enrollment + 2,
 	Name:   "EnrollmentWaiting",
 	Means:  "an agent asked for a certificate more than two minutes ago, and nobody has answered or signed",
 	Remedy: "Look whether slipway-manager runs. A request that is approved and has no certificate waits for the signer of the API server: kube-controller-manager.",
@@ -32,7 +33,7 @@ var enrollmentWaiting = Check{
 			return f, true
 		})
 	},
-}
+})
 
 func atRequest(r *certificatesv1.CertificateSigningRequest) Finding {
 	return at(certificatesv1.SchemeGroupVersion, "CertificateSigningRequest", r, Error)

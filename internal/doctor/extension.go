@@ -9,14 +9,15 @@ import (
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 )
 
-var extensionNotDiscovered = Check{
+var _ = register(Check{
+	Layer:  Extension + 1,
 	Name:   "ExtensionNotDiscovered",
 	Means:  "a runtime extension does not answer discovery: what it has to allow is held back, as its failure policy says",
 	Remedy: "See that its pods run, and that address and CA of its configuration are right. Delete the configuration of one that is not used any more.",
 	find: func(s *Snapshot) []Finding {
 		return s.extensions(runtimev1alpha1.DiscoveredCondition, Error)
 	},
-}
+})
 
 // extensions finds those of both kinds whose condition is False.
 func (s *Snapshot) extensions(kind string, severity Severity) []Finding {

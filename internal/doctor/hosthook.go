@@ -8,7 +8,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var hostHookWaits = Check{
+var _ = register(Check{
+	Layer:  Extension + 3,
 	Name:   "HostHookWaits",
 	Means:  "an extension holds back the claim of a host, or a released host from being claimed again",
 	Remedy: "The message names the extension and what it waits for. Failed means that it could not be asked, or answered with an error.",
@@ -26,7 +27,7 @@ var hostHookWaits = Check{
 			return none()
 		}))
 	},
-}
+})
 
 func hookSeverity(c *metav1.Condition) Severity {
 	if c.Reason == infrav1.HooksFailedReason {

@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var hostLost = Check{
+var _ = register(Check{
+	Layer:  Claim + 4,
 	Name:   "MachineLostHost",
 	Means:  "the host of a machine was deleted or taken from it; a machine keeps its host for life, so it does not get another",
 	Remedy: "Delete the Machine; what made it makes another.",
@@ -18,7 +19,7 @@ var hostLost = Check{
 			return none()
 		})
 	},
-}
+})
 
 func atHostMachine(m *infrav1.HostMachine, severity Severity) Finding {
 	return at(infrav1.GroupVersion, "HostMachine", m, severity)

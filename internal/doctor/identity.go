@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var duplicateIdentity = Check{
+var _ = register(Check{
+	Layer:  Agent + 5,
 	Name:   "DuplicateHost",
 	Means:  "two hosts have the same key or machine-id, as cloned disks have; neither is claimed",
 	Remedy: "Give the clone an identity of its own, as the message says.",
@@ -18,4 +19,4 @@ var duplicateIdentity = Check{
 			return none()
 		})
 	},
-}
+})

@@ -5,7 +5,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/runs"
 )
 
-var lifecycleHookWaits = Check{
+var _ = register(Check{
+	Layer:  Extension + 4,
 	Name:   "LifecycleHookWaits",
 	Means:  "a lifecycle policy holds a cluster back: a gate is shut, a person is asked, or a step failed",
 	Remedy: "Approve, wait for the window, or skip the step; retry one that failed. While a hook of the topology waits, other changes of the cluster wait, too.",
@@ -33,4 +34,4 @@ var lifecycleHookWaits = Check{
 			return f.next("slipway lifecycle explain %s -n %s", cluster.Name, cluster.Namespace), true
 		})
 	},
-}
+})

@@ -7,7 +7,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var maintenanceForgotten = Check{
+var _ = register(Check{
+	Layer:  Housekeeping + 4,
 	Name:   "HostKeptBack",
 	Means:  "somebody keeps a host from being claimed, by `spec.unschedulable` or `spec.evacuate`",
 	Remedy: "Unset the field when the host may be used again.",
@@ -27,4 +28,4 @@ var maintenanceForgotten = Check{
 			return f.next(`kubectl patch %s -n %s --type=merge -p '{"spec":{"%s":false}}'`, f.Object.Resource(), h.Namespace, field), true
 		})
 	},
-}
+})

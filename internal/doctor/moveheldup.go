@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var moveHeldUp = Check{
+var _ = register(Check{
+	Layer:  Housekeeping + 1,
 	Name:   "MoveHeldUp",
 	Means:  "a host cannot be handed over, so `clusterctl move` of its cluster does not go through",
 	Remedy: "Do what the message says, then run the move again; or unpause the Cluster to give the move up.",
@@ -23,4 +24,4 @@ var moveHeldUp = Check{
 			return none()
 		})
 	},
-}
+})

@@ -17,7 +17,8 @@ const networkPatience = 2 * time.Minute
 // maxNamed machines are named in a message; the rest is counted.
 const maxNamed = 3
 
-var noNetworkPlugin = Check{
+var _ = register(Check{
+	Layer:  Machines + 5,
 	Name:   "NoNetworkPlugin",
 	Means:  "Nodes are not ready because no CNI plugin is installed in the cluster, or it does not run there",
 	Remedy: "Install the CNI of your choice into the workload cluster, by a ClusterResourceSet for every one to come. If there is one, look at its pods on these Nodes.",
@@ -44,7 +45,7 @@ var noNetworkPlugin = Check{
 			return f, len(without) > 0
 		})
 	},
-}
+})
 
 func named(names []string) string {
 	if len(names) <= maxNamed {

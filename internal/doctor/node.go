@@ -21,7 +21,8 @@ const (
 	nodePatience = 2 * time.Minute
 )
 
-var nodeNotReady = Check{
+var _ = register(Check{
+	Layer:  Machines + 6,
 	Name:   "NodeUnwell",
 	Means:  "the Node of a machine is not ready or not healthy, was deleted while the machine lives, or never came; from the first minute on, a note first, a warning after a minute, an error after five",
 	Remedy: "Look at the Node, and at the kubelet on the host. A machine that stays unwell is replaced when you delete its Machine, or by a MachineHealthCheck.",
@@ -51,7 +52,7 @@ var nodeNotReady = Check{
 			return troubled(s, m, trouble), true
 		})
 	},
-}
+})
 
 // troubled is the finding of a Node in trouble; the older that is, the worse.
 func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *status.NodeTrouble) Finding {

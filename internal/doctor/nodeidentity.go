@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var nodeIdentityChanged = Check{
+var _ = register(Check{
+	Layer:  Agent + 4,
 	Name:   "NodeIdentityChanged",
 	Means:  "a host is called otherwise than when it became a node, or has lost the address of its Node; the Node keeps both",
 	Remedy: "Give the host its name or address back, as the message says, or delete its Machine: the next Node has the new ones.",
@@ -22,4 +23,4 @@ var nodeIdentityChanged = Check{
 			return atHost(h, Warning).of(c).next("on the host: hostnamectl status"), true
 		})
 	},
-}
+})

@@ -8,7 +8,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-var operationFailed = Check{
+var _ = register(Check{
+	Layer:  Claim + 3,
 	Name:   "OperationFailed",
 	Means:  "the bootstrap, the adoption, an upgrade or a reboot of a host failed for good",
 	Remedy: "Mend what the message says. After a bootstrap delete the Machine, unless a MachineHealthCheck does; after an upgrade or a reboot raise `spec.reboots` of the HostMachine.",
@@ -26,4 +27,4 @@ var operationFailed = Check{
 			return f, true
 		})
 	},
-}
+})

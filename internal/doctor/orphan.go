@@ -7,7 +7,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var orphanedClaim = Check{
+var _ = register(Check{
+	Layer:  Claim + 2,
 	Name:   "ClaimOrphaned",
 	Means:  "the HostMachine that claimed a host is gone and requested no reset; the host is left alone, for absence is no permission to wipe it",
 	Remedy: "Find out who deleted the HostMachine, or whether it stands in another management cluster. To give the host up, annotate it as the message says.",
@@ -19,4 +20,4 @@ var orphanedClaim = Check{
 			return none()
 		})
 	},
-}
+})

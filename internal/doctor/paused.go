@@ -15,7 +15,8 @@ import (
 // pausePatience is how long a pause passes for one that somebody has in mind.
 const pausePatience = time.Hour
 
-var pausedForgotten = Check{
+var _ = register(Check{
+	Layer:  Housekeeping + 3,
 	Name:   "Paused",
 	Means:  "somebody paused a Cluster, the rollout of an AgentRelease, or one object by its annotation: nothing changes there until the pause ends",
 	Remedy: "End the pause when what it was for is done. It is a warning once it has lasted an hour, and a note before.",
@@ -53,7 +54,7 @@ var pausedForgotten = Check{
 			each(s.Hosts, func(h *infrav1.Host) (Finding, bool) { return s.annotated(atHost(h, Note), h, h.Status.Conditions) }),
 		)
 	},
-}
+})
 
 // annotated is the finding of an object that is paused by itself.
 func (s *Snapshot) annotated(f Finding, o metav1.Object, conditions []metav1.Condition) (Finding, bool) {

@@ -8,7 +8,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var noHostFits = Check{
+var _ = register(Check{
+	Layer:  Machines + 1,
 	Name:   "NoHostForMachine",
 	Means:  "a machine waits for a host, and none that there is fits",
 	Remedy: "Enroll a host that fits, free one, or change what the machine asks for. The message has each host's reason, as placement judged it.",
@@ -20,12 +21,13 @@ var noHostFits = Check{
 			return none()
 		})
 	},
-}
+})
 
 // hostPatience is how long a control plane may take to get its machines.
 const hostPatience = time.Hour
 
-var controlPlaneFirst = Check{
+var _ = register(Check{
+	Layer: Machines + 2,
 	Name:  "ControlPlaneFirst",
 	Means: "a worker waits for a host because its control plane needs those that fit; a warning once that has lasted an hour",
 	Remedy: "Enroll more hosts. If the control plane does not get its machines, see what its object waits for. " +
@@ -43,9 +45,10 @@ var controlPlaneFirst = Check{
 			return atHostMachine(m, severity).of(c).next("slipway status --explain %s/%s", m.Namespace, m.Name), true
 		})
 	},
-}
+})
 
-var ownerDeleting = Check{
+var _ = register(Check{
+	Layer: Machines + 3,
 	Name:  "OwnerDeleting",
 	Means: "a machine gets no host, or its host no bootstrap, because its Cluster or an owner is being deleted",
 	Remedy: "More hosts do not help. See what holds the deletion up: a lifecycle policy, a hook, a drain or a finalizer of the object that the message names. " +
@@ -62,4 +65,4 @@ var ownerDeleting = Check{
 			return atHostMachine(m, Note).of(c).describe(), true
 		})
 	},
-}
+})

@@ -6,7 +6,8 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-var policyNotReady = Check{
+var _ = register(Check{
+	Layer:  Extension + 5,
 	Name:   "PolicyNotReady",
 	Means:  "a lifecycle policy cannot be executed as it is: a right, or what it refers to, is missing, or it contradicts another",
 	Remedy: "Mend what the message names; missing rights are given by the commands in it.",
@@ -18,4 +19,4 @@ var policyNotReady = Check{
 			return none()
 		})
 	},
-}
+})

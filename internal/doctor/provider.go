@@ -9,7 +9,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-var providerUnavailable = Check{
+var _ = register(Check{
+	Layer:  Plane + 4,
 	Name:   "ProviderUnavailable",
 	Means:  "a provider of Cluster API, ours or another, has no pod that is ready: nothing it is responsible for goes on",
 	Remedy: "Look at its pods: `kubectl describe` tells why one does not start, `kubectl logs` why it ends.",
@@ -26,4 +27,4 @@ var providerUnavailable = Check{
 			return none()
 		})
 	},
-}
+})

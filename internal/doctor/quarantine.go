@@ -8,7 +8,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-var hostQuarantined = Check{
+var _ = register(Check{
+	Layer:  Claim + 1,
 	Name:   "HostQuarantined",
 	Means:  "there is no proof that a host is clean; it cannot be claimed until somebody has looked",
 	Remedy: "Repair or clean what the message names; the agent looks again by itself. Or use one of the commands in it.",
@@ -27,4 +28,4 @@ var hostQuarantined = Check{
 			return f, true
 		})
 	},
-}
+})

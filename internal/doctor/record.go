@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var recordLost = Check{
+var _ = register(Check{
+	Layer:  Agent + 4,
 	Name:   "RecordLost",
 	Means:  "the agent of a host does not know what was done to it, as its journal is lost or damaged: no reset proves the host clean until you have looked at it",
 	Remedy: "Do what the message says. What runs on the host runs on; see No record, no proof in docs/hosts.md.",
@@ -23,9 +24,10 @@ var recordLost = Check{
 			return atHost(h, severity).of(c).next("slipway-agent status"), true
 		})
 	},
-}
+})
 
-var configurationNotAccepted = Check{
+var _ = register(Check{
+	Layer:  Agent + 4,
 	Name:   "ConfigurationNotAccepted",
 	Means:  "an agent does not accept a part of its configuration and goes on without it, so that a reset compares more than its operator wants",
 	Remedy: "Mend the entries in /etc/slipway/agent.yaml of the host, and restart slipway-agent.",
@@ -38,4 +40,4 @@ var configurationNotAccepted = Check{
 			return atHost(h, Warning).of(c).next("slipway-agent status"), true
 		})
 	},
-}
+})

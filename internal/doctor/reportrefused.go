@@ -6,7 +6,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var reportRefused = Check{
+var _ = register(Check{
+	Layer:  Agent + 3,
 	Name:   "ReportRefused",
 	Means:  "the API server refuses a part of the report of a host's agent, so the Host lacks these fields",
 	Remedy: "Install the CRDs and the manager of the agent's version. If the message names an admission policy or webhook of yours, let it admit the agent's status.",
@@ -18,4 +19,4 @@ var reportRefused = Check{
 			return none()
 		})
 	},
-}
+})

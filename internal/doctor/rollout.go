@@ -9,7 +9,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-var rolloutStopped = Check{
+var _ = register(Check{
+	Layer:  Machines + 7,
 	Name:   "RolloutStopped",
 	Means:  "the rollout of a pool is paused: a machine of the new version failed, or nothing progressed within the deadline",
 	Remedy: "Mend or delete the machines that the message names; the rollout goes on then, or with another version.",
@@ -22,4 +23,4 @@ var rolloutStopped = Check{
 			return at(infrav1.GroupVersion, "HostMachinePool", p, Error).of(c).describe(), true
 		})
 	},
-}
+})

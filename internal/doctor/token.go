@@ -16,7 +16,8 @@ import (
 // shorter life it is the last quarter.
 const tokenNotice = time.Hour
 
-var tokenExpires = Check{
+var _ = register(Check{
+	Layer:  Enrollment + 3,
 	Name:   "TokenExpires",
 	Means:  "a bootstrap token that may enroll more hosts has expired, or soon will: within the hour, and in the last quarter of its life",
 	Remedy: "Make a fresh one with `slipway host token` if hosts are still to come with it; otherwise delete the Secret.",
@@ -39,7 +40,7 @@ var tokenExpires = Check{
 			return f, true
 		})
 	},
-}
+})
 
 // enrollsInto is the namespace of the hosts that a bootstrap token enrolls. ours is false for
 // the tokens of others, and for namespaces that are not in scope.

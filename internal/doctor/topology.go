@@ -5,7 +5,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-var topologyFailed = Check{
+var _ = register(Check{
+	Layer:  Machines + 4,
 	Name:   "TopologyFailed",
 	Means:  "Cluster API cannot make of a Cluster's topology what it asks for",
 	Remedy: "Mend the Cluster or its ClusterClass as the message says.",
@@ -18,4 +19,4 @@ var topologyFailed = Check{
 			return none()
 		})
 	},
-}
+})

@@ -7,7 +7,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-var versionNotOffered = Check{
+var _ = register(Check{
+	Layer:  Machines + 8,
 	Name:   "VersionMissing",
 	Means:  "the host of a machine does not have the Kubernetes version that it is to be upgraded to",
 	Remedy: "Load the host bundle of the version into the management cluster, for a host with `management: Managed`, or install it on the host; the upgrade goes on by itself.",
@@ -23,4 +24,4 @@ var versionNotOffered = Check{
 			return none()
 		})
 	},
-}
+})
