@@ -40,17 +40,17 @@ const metricsHeader = "| metric | type | meaning |\n|---|---|---|\n"
 func TestMetricsReference(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Metrics reference\n\nEvery metric of this project, written by `make docs` from the code. " +
-		"[Observability](observability.md) says where they are served and which to alert on.\n")
+		"[Observability](observability.md) says where they are served and which to alert on. Those of a section that names no program are slipway-manager's.\n")
 	for _, section := range []struct {
 		title, of  string
 		collectors []prometheus.Collector
 	}{
-		{"Hosts", "slipway-manager", host.Collectors(nil)},
-		{"Host bundles", "slipway-manager", bundleserver.Collectors()},
-		{"Agent releases", "slipway-manager", agentrelease.Collectors()},
-		{"Machines", "slipway-manager", hostmachine.Collectors(nil)},
-		{"Pools", "slipway-manager", hostmachinepool.Collectors()},
-		{"Runtime extensions", "slipway-manager", extensionconfig.Collectors()},
+		{"Hosts", "", host.Collectors(nil)},
+		{"Host bundles", "", bundleserver.Collectors()},
+		{"Agent releases", "", agentrelease.Collectors()},
+		{"Machines", "", hostmachine.Collectors(nil)},
+		{"Pools", "", hostmachinepool.Collectors()},
+		{"Runtime extensions", "", extensionconfig.Collectors()},
 		{"Lifecycle policies", "slipway-lifecycle", slices.Concat(hooks.Collectors(), lifecyclerun.Collectors(nil, clock.RealClock{}))},
 		{"Caches", "slipway-manager and slipway-lifecycle", program.WatchCollectors()},
 		{"Servers of the runtime SDK", "slipway-lifecycle and every extension built with the SDK", registered(t, func(r *prometheus.Registry) error {
@@ -62,7 +62,11 @@ func TestMetricsReference(t *testing.T) {
 			return err
 		})},
 	} {
-		fmt.Fprintf(&page, "\n## %s\n\nOf %s.\n\n%s", section.title, section.of, metricsHeader)
+		fmt.Fprintf(&page, "\n## %s\n\n", section.title)
+		if section.of != "" {
+			fmt.Fprintf(&page, "Of %s.\n\n", section.of)
+		}
+		page.WriteString(metricsHeader)
 		for _, m := range metricsOf(t, section.collectors) {
 			fmt.Fprintf(&page, "| `%s` | %s | %s |\n", m.signature(), m.kind, m.help)
 		}
