@@ -148,7 +148,7 @@ var unrecordedNames, unrecordedPatterns = func() (map[string]bool, map[string][]
 	names, patterns := map[string]bool{}, map[string][]string{}
 	for _, p := range unrecorded {
 		switch dir := path.Dir(p); {
-		case !strings.ContainsAny(p, "*?"):
+		case !strings.ContainsAny(p, "*?"), strings.HasPrefix(p, "*."): // an extension
 			names[p] = true
 		case !strings.HasPrefix(p, "/") || strings.ContainsAny(dir, "*?"):
 			patterns[""] = append(patterns[""], p)
@@ -161,7 +161,7 @@ var unrecordedNames, unrecordedPatterns = func() (map[string]bool, map[string][]
 
 func isUnrecorded(name string) bool {
 	dir := path.Dir(name)
-	if unrecordedNames[name] || slices.Contains(directories, dir) {
+	if unrecordedNames[name] || unrecordedNames["*"+path.Ext(name)] || slices.Contains(directories, dir) {
 		return true
 	}
 	for _, of := range []string{dir, ""} {
