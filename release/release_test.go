@@ -428,3 +428,31 @@ func TestEveryCRDIsReleased(t *testing.T) {
 		}
 	}
 }
+
+// TestAssetsAreARepository holds that clusterctl finds the files of both providers among the assets,
+// which are what a release of GitHub has, byte for byte those of the repository.
+func TestAssetsAreARepository(t *testing.T) {
+	r, err := newRelease("..", t.TempDir(), "v0.1.0", "0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range r.dirs() {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.writeRepositories(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := files(t, r.out)
+	for name, content := range all {
+		if flat := "assets/" + filepath.Base(name); all[flat] != content {
+			t.Errorf("%s is not %s", flat, name)
+		}
+	}
+	for _, name := range []string{"infrastructure-components.yaml", "runtime-extension-components.yaml", "metadata.yaml", "cluster-template.yaml", "clusterclass-slipway.yaml"} {
+		if all["assets/"+name] == "" {
+			t.Errorf("the assets lack %s", name)
+		}
+	}
+}

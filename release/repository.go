@@ -30,10 +30,27 @@ func (r *release) writeRepositories(context.Context) error {
 		if err := copyFile(r.metadata(), filepath.Join(r.repository(p), "metadata.yaml")); err != nil {
 			return fmt.Errorf("%s: %w", p.label, err)
 		}
-		if !p.templates {
-			continue
+		if p.templates {
+			if err := r.writeTemplates(p); err != nil {
+				return err
+			}
 		}
-		if err := r.writeTemplates(p); err != nil {
+		if err := r.writeAssets(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAssets puts the files of a provider beside the other assets: a release of GitHub has no
+// folders, and clusterctl reads it by the same names. metadata.yaml is that of all providers.
+func (r *release) writeAssets(p repository) error {
+	files, err := filepath.Glob(filepath.Join(r.repository(p), "*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, from := range files {
+		if err := copyFile(from, filepath.Join(r.assets(), filepath.Base(from))); err != nil {
 			return err
 		}
 	}

@@ -123,6 +123,78 @@ var mutations = []mutation{
 	},
 
 	{
+		Rule: "InfraMachine/scope", Breaks: "the template of a machine is cluster-scoped",
+		File: crds + "hostmachinetemplates.yaml", Old: "scope: Namespaced", New: "scope: Cluster",
+	},
+	{
+		Rule: "InfraMachine/typeMeta", Breaks: "the conversion of a machine loses its labels", Contract: v1beta1,
+		File: "internal/webhook/conversion/hostmachine.go",
+		Old:  "dst.ObjectMeta, dst.Spec = src.ObjectMeta, src.Spec", New: "dst.Spec, dst.Name, dst.Namespace, dst.UID = src.Spec, src.Name, src.Namespace, src.UID",
+	},
+	{
+		Rule: "InfraMachine/group", Breaks: "core may not watch what the provider owns",
+		File: "config/rbac/aggregated_role.yaml", Old: "patch, update, watch", New: "patch, update",
+	},
+	{
+		Rule: "InfraMachine/version", Breaks: "a contract label names a version that is not served",
+		File: crds + "hostmachinetemplates.yaml", Old: "cluster.x-k8s.io/v1beta1: v1beta1", New: "cluster.x-k8s.io/v1beta1: v1alpha4",
+	},
+	{
+		Rule: "InfraMachine/resources", Breaks: "the list of machines has another name",
+		File: crds + "hostmachines.yaml", Old: "listKind: HostMachineList", New: "listKind: HostMachines",
+	},
+	{
+		Rule: "InfraMachine/providerID", Breaks: "a machine has another ID than its Node",
+		File: machineController + "/claim.go", Old: "infrav1.ProviderID(claimed.Namespace, claimed.Name, s.hostMachine.Spec.ClaimID)",
+		New: "infrav1.ProviderID(claimed.Namespace, s.hostMachine.Name, s.hostMachine.Spec.ClaimID)",
+	},
+	{
+		Rule: "InfraMachine/failureDomain", Breaks: "the failure domain is not published",
+		File: machineController + "/observe.go", Old: "s.hostMachine.Status.FailureDomain = host.FailureDomain(s.host, label)", New: "_ = host.FailureDomain(s.host, label)",
+	},
+	{
+		Rule: "InfraMachine/addresses", Breaks: "the addresses are not published",
+		File: machineController + "/observe.go", Old: "	status.Addresses = s.host.Status.Addresses\n", New: "",
+	},
+	{
+		Rule: "InfraMachine/initialization", Breaks: "a machine that has a host is never provisioned",
+		File: machineController + "/observe.go", Old: "		status.Initialization.Provisioned = ptr.To(true)\n", New: "",
+	},
+	{
+		Rule: "InfraMachine/conditions", Breaks: "Ready never becomes true",
+		File: machineController + "/conditions.go", Old: "= metav1.ConditionTrue, infrav1.HostMachineProvisionedReason", New: "= metav1.ConditionFalse, infrav1.HostMachineProvisionedReason",
+	},
+	{
+		Rule: "InfraMachine/terminalFailures", Breaks: "the API has a field for a failure of a machine",
+		File: crds + "hostmachines.yaml",
+		Old:  "              failureDomain:\n", New: "              failureReason: {type: string}\n              failureDomain:\n",
+	},
+	{
+		Rule: "InfraMachine/template", Breaks: "the list of machine templates has another name",
+		File: crds + "hostmachinetemplates.yaml", Old: "listKind: HostMachineTemplateList", New: "listKind: HostMachineTemplates",
+	},
+	{
+		Rule: "InfraMachine/pausing", Breaks: "a paused machine goes on",
+		File: machineController + "/controller.go", Old: "err != nil || isPaused || requeue", New: "err != nil || isPaused && err != nil || requeue",
+	},
+	{
+		Rule: "InfraMachine/autoscaling", Breaks: "a template has no capacity",
+		File: "internal/controller/hostmachinetemplate/controller.go", Old: "template.Status.Capacity, template.Status.NodeInfo = capacity, info", New: "_ = capacity",
+	},
+	{
+		Rule: "InfraMachine/noOwner", Breaks: "a machine without an owner claims a host",
+		File: machineController + "/owner.go", Old: "	case found == nil:\n		s.waiting", New: "	case found == nil && s.hostMachine.Spec.ClaimID == s.cluster.Name:\n		s.waiting",
+	},
+	{
+		Rule: "InfraMachine/noBootstrapData", Breaks: "a machine without bootstrap data claims a host",
+		File: machineController + "/owner.go", Old: `found.BootstrapSecret == "" && !s.adopts()`, New: `found.BootstrapSecret == "" && s.adopts()`,
+	},
+	{
+		Rule: "InfraMachine/deleted", Breaks: "a machine goes before its host is clean",
+		File: machineController + "/release.go", Old: "if busyResetting(&hosts[i]) {", New: "if busyResetting(&hosts[i]) && s.host != nil {",
+	},
+
+	{
 		Rule: "InfraCluster/crdName", Breaks: "a kind has another name than core calculates the CRD of",
 		File: crds + "hostclustertemplates.yaml", Old: "    kind: HostClusterTemplate\n", New: "    kind: HostClusterPattern\n",
 	},

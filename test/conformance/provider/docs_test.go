@@ -22,7 +22,7 @@ var (
 	inRepository = regexp.MustCompile("`((?:api|config|internal|plane|release|templates|test|cmd|sdk)/[^`\\s]*)`")
 	testName     = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
 	declaration  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
-	ruleName     = regexp.MustCompile(`\b(InfraMachinePool|InfraCluster|MachineHealthCheck|Hazards)/(\w+)`)
+	ruleName     = regexp.MustCompile(`\b(InfraMachinePool|InfraMachine|InfraCluster|MachineHealthCheck|Hazards)/(\w+)`)
 )
 
 // TestDocumentsHold keeps the tables and the code together: no cell is empty, and

@@ -18,7 +18,7 @@ type Rule struct {
 // Rules are all rules of the contracts, by contract, in the order of their text, what
 // MachineHealthChecks rely on, and the hazards.
 func Rules() map[string][]Rule {
-	return map[string][]Rule{"InfraMachinePool": poolRules, "InfraCluster": clusterRules, "MachineHealthCheck": healthRules, "Hazards": hazardRules}
+	return map[string][]Rule{"InfraMachine": machineRules, "InfraMachinePool": poolRules, "InfraCluster": clusterRules, "MachineHealthCheck": healthRules, "Hazards": hazardRules}
 }
 
 // gateRules are judged in the gate: what only upstream's controllers can show. Tests of the
