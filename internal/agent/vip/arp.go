@@ -122,18 +122,17 @@ func owner(packet []byte, ip netip.Addr) net.HardwareAddr {
 	return bytes.Clone(packet[senderMAC : senderMAC+hardwareSize])
 }
 
-// Announce implements Network. IPv6 neighbours learn the address from the
-// kernel's own discovery.
+// Announce implements Network: for IPv4 by RFC 5227 (3), for IPv6 by RFC 4861 (7.2.6).
 func (Kernel) Announce(name string, ip netip.Addr) error {
 	if !ip.Is4() {
-		return nil
+		return advertise(name, ip)
 	}
 	a, err := openARP(name)
 	if err != nil || a == nil {
 		return err
 	}
 	defer a.close()
-	// An announcement is a request for the sender's own address (RFC 5227, 3).
+	// An announcement is a request for the sender's own address.
 	if err := a.request(ip, ip); err != nil {
 		return fmt.Errorf("announce %s on %s: %w", ip, name, err)
 	}

@@ -228,13 +228,19 @@ func linkLocal(t *testing.T) {
 
 // TestAnnouncementMovesTheAddress looks at the neighbour table of the second host.
 func TestAnnouncementMovesTheAddress(t *testing.T) {
+	for _, virtual := range []netip.Addr{virtual, netip.MustParseAddr("fd00:88::200")} {
+		t.Run(virtual.String(), func(t *testing.T) { announcementMoves(t, virtual) })
+	}
+}
+
+func announcementMoves(t *testing.T, virtual netip.Addr) {
 	inSecond := twoHosts(t)
 	neighbour := func() (mac string) {
 		inSecond(func() {
-			neighbours, err := netlink.NeighList(0, netlink.FAMILY_V4)
+			neighbours, err := netlink.NeighList(0, netlink.FAMILY_ALL)
 			must(t, err)
 			for _, n := range neighbours {
-				if ip, _ := netip.AddrFromSlice(n.IP.To4()); ip == virtual {
+				if ip, _ := netip.AddrFromSlice(n.IP); ip.Unmap() == virtual {
 					mac = n.HardwareAddr.String()
 				}
 			}

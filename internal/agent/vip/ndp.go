@@ -3,12 +3,64 @@ package vip
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
+
+// A neighbour advertisement (RFC 4861, 4.4).
+const (
+	typeAdvertisement = 136
+	// flagOverride has neighbours replace the hardware address that they know.
+	flagOverride = 0x20
+	// optionMAC is a hardware address; its length counts in units of eight bytes.
+	optionMAC, unitsOfMAC = 2, 1
+	// hops is what neighbours require: no router has passed the packet on.
+	hops = 255
+)
+
+// allNodes is the group of all machines on a link.
+var allNodes = netip.MustParseAddr("ff02::1").As16()
+
+// advertise tells all neighbours that the address is here. Without it they go on sending to the former
+// holder for half a minute, until their kernels ask again: the one of this host tells nobody of an address
+// that is added.
+func advertise(name string, ip netip.Addr) error {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return err
+	}
+	mac, index := link.Attrs().HardwareAddr, link.Attrs().Index
+	if len(mac) != hardwareSize {
+		return nil
+	}
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)
+	if err != nil {
+		return fmt.Errorf("open a socket for ICMPv6: %w", err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	// The kernel fills in the checksum.
+	err = errors.Join(
+		unix.Bind(fd, &unix.SockaddrInet6{Addr: ip.As16()}),
+		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_IF, index),
+		unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, hops),
+	)
+	if err == nil {
+		err = unix.Sendto(fd, advertisement(mac, ip), 0, &unix.SockaddrInet6{Addr: allNodes, ZoneId: uint32(index)})
+	}
+	if err != nil {
+		return fmt.Errorf("announce %s on %s: %w", ip, name, err)
+	}
+	return nil
+}
+
+func advertisement(mac net.HardwareAddr, ip netip.Addr) []byte {
+	p := append([]byte{typeAdvertisement, 0, 0, 0, flagOverride, 0, 0, 0}, ip.AsSlice()...)
+	return append(append(p, optionMAC, unitsOfMAC), mac...)
+}
 
 // solicitPause is the time between two looks at the neighbour table.
 const solicitPause = 10 * time.Millisecond
