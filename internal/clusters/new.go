@@ -26,10 +26,14 @@ const (
 	DefaultClass = "slipway"
 	// LocalClass is the ClusterClass of local hosts, which `slipway up` installs.
 	LocalClass = "slipway-local"
-	// DefaultPodCIDR and DefaultPodCIDR6 are the networks of pods that the flannel of host bundles is made for.
-	DefaultPodCIDR, DefaultPodCIDR6 = "10.244.0.0/16", "fd00:10:244::/56"
-	// DefaultServiceCIDR and DefaultServiceCIDR6 are networks of services.
-	DefaultServiceCIDR, DefaultServiceCIDR6 = "10.96.0.0/16", "fd00:10:96::/112"
+	// DefaultPodCIDR is the network of pods of IPv4 that the flannel of host bundles is made for.
+	DefaultPodCIDR = "10.244.0.0/16"
+	// DefaultPodCIDR6 is that of IPv6.
+	DefaultPodCIDR6 = "fd00:10:244::/56"
+	// DefaultServiceCIDR is the network of services of IPv4.
+	DefaultServiceCIDR = "10.96.0.0/16"
+	// DefaultServiceCIDR6 is that of IPv6.
+	DefaultServiceCIDR6 = "fd00:10:96::/112"
 	// workerClass is the class of workers in the ClusterClasses of Slipway.
 	workerClass = "default-worker"
 )

@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -240,11 +241,15 @@ func sandboxOf(p *plane, name string) int {
 // hasAddress looks into the host whether it has the address.
 func hasAddress(p *plane, name string) bool {
 	p.t.Helper()
-	table, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(sandboxOf(p, name)), "net/fib_trie"))
+	table, text := "net/fib_trie", p.endpoint
+	if ip := netip.MustParseAddr(p.endpoint); ip.Is6() {
+		table, text = "net/if_inet6", fmt.Sprintf("%x", ip.As16())
+	}
+	content, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(sandboxOf(p, name)), table))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return strings.Contains(string(table), virtualIP)
+	return strings.Contains(string(content), text)
 }
 
 // haTest is what the steps share.
@@ -259,7 +264,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 		return p.mustKubectl("local", "get", "lease", "-n", "kube-system", "slipway-control-plane-endpoint", "-o", "jsonpath={.spec.leaseTransitions} {.spec.holderIdentity}")
 	}
 	before := term()
-	prober := probe.Start(t, p.Name, probe.APIServer(virtualIP))
+	prober := probe.Start(t, p.Name, probe.APIServer(p.endpoint))
 	begin := time.Now()
 	killed := p.ProcessesOn(name, "slipway-agent")
 	for _, pid := range killed {
@@ -288,7 +293,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 // takeOver breaks the holder and measures until the API answers at the address.
 func takeOver(t *testing.T, p *plane, name string, fault ...string) {
 	t.Helper()
-	prober := probe.Start(t, p.Name, probe.APIServer(virtualIP))
+	prober := probe.Start(t, p.Name, probe.APIServer(p.endpoint))
 	prober.AnswerAfter(t, time.Now(), time.Minute)
 	begin := time.Now()
 	p.must(time.Minute, append(append([]string{"host"}, fault...), name)...)
@@ -306,7 +311,7 @@ func takeOver(t *testing.T, p *plane, name string, fault ...string) {
 func whole(t *testing.T, p *plane) {
 	t.Helper()
 	for _, m := range controlPlanes(p) {
-		address := p.mustKubectl("", "get", "host", m.host(), "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
+		address := p.mustKubectl("", "get", "host", m.host(), "-o", `jsonpath={.status.node.addresses[0]}`)
 		prober := probe.Start(t, p.Name, probe.APIServer(address))
 		prober.AnswerAfter(t, time.Now(), 3*time.Minute)
 		prober.End()

@@ -48,7 +48,7 @@ func TestControlPlaneInPlace(t *testing.T) {
 	// There is no fourth host.
 	p.mustKubectl("", "patch", kcp, "--type", "merge", "-p", `{"spec":{"rollout":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":0}}}}}`)
 	before := identities(p)
-	prober := probe.Start(t, p.Name, probe.APIServer(virtualIP))
+	prober := probe.Start(t, p.Name, probe.APIServer(p.endpoint))
 	begin := time.Now()
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 

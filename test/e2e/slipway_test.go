@@ -24,6 +24,8 @@ type plane struct {
 	bin string
 	// own is the plane's kubeconfig, once it is known.
 	own string
+	// endpoint is the control-plane address of its clusters.
+	endpoint string
 }
 
 // status mirrors what `slipway status -o json` promises; it is written down
@@ -94,7 +96,7 @@ func newPlane(t *testing.T, hosts int) *plane {
 		rights.Skip(t, "needs root and SLIPWAY_BIN; run it with `make test`")
 	}
 	t.Parallel()
-	p := &plane{Plane: live.New(t), t: t, bin: bin}
+	p := &plane{Plane: live.New(t), t: t, bin: bin, endpoint: virtualIP}
 	if hosts > 0 {
 		live.Turn(t, hosts)
 	}

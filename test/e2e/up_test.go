@@ -114,8 +114,8 @@ func threeNodes(t *testing.T, p *plane) {
 		if host.ClaimedBy != "" {
 			claimed++
 		}
-		if len(host.Addresses) != 1 {
-			t.Errorf("host %s has addresses %v", host.Name, host.Addresses)
+		if len(host.Addresses) != 2 || !strings.HasPrefix(host.Addresses[0], "10.88.0.") || !strings.HasPrefix(host.Addresses[1], "fd00:88::") {
+			t.Errorf("host %s has addresses %v, want one of each family", host.Name, host.Addresses)
 		}
 	}
 	if claimed != 3 || len(s.Hosts) != 4 {

@@ -25,9 +25,8 @@ const (
 // allNodes is the group of all machines on a link.
 var allNodes = netip.MustParseAddr("ff02::1").As16()
 
-// advertise tells all neighbours that the address is here. Without it they go on sending to the former
-// holder for half a minute, until their kernels ask again: the one of this host tells nobody of an address
-// that is added.
+// advertise tells all neighbours that the address is here. Otherwise they send to the previous host for
+// half a minute, until their entries expire: the kernel announces no address that is added.
 func advertise(name string, ip netip.Addr) error {
 	link, err := netlink.LinkByName(name)
 	if err != nil {
