@@ -132,8 +132,8 @@ var faults = []fault{
 		Kind: schedule.Kind{Name: "roll out a control plane that runs kubeadm init", Needs: thePlane, Fits: oneCluster, Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
 			s.Made++
 			return schedule.Arguments{Value: s.Made}
-		}},
-		apply: rollOutControlPlane,
+		}, Holds: theAddress, Longest: 40 * time.Second},
+		apply: joinWithoutTheElected, undo: signalElected(syscall.SIGCONT),
 	},
 	{
 		// However long a deletion lasts, it makes nothing claim a host.
@@ -159,9 +159,58 @@ var faults = []fault{
 
 func oneCluster(s *schedule.State) bool { return s.Second == 0 }
 
+// joinWithoutTheElected rolls the control plane out, and stops the agent of the host that has its
+// address when another host is to join. The kernel of the one drops the address soon, and the other
+// must stay without it: it makes no control plane. Without a free host nothing joins, and the agent is
+// stopped all the same.
+func joinWithoutTheElected(ctx context.Context, p *plane, s schedule.Step) error {
+	if err := rollOutControlPlane(ctx, p, s); err != nil {
+		return err
+	}
+	p.elected = ""
+	for range 60 {
+		hosts, err := p.client.Resource(hostResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		joining := false
+		for i := range hosts.Items {
+			of, _, _ := unstructured.NestedString(hosts.Items[i].Object, "spec", "claim", "clusterName")
+			controlPlane, _, _ := unstructured.NestedBool(hosts.Items[i].Object, "spec", "claim", "controlPlane")
+			state, _, _ := unstructured.NestedString(hosts.Items[i].Object, "status", "virtualIP", "state")
+			switch {
+			case of != "local" || !controlPlane:
+			case state == "Held":
+				p.elected = hosts.Items[i].GetName()
+			default:
+				joining = true
+			}
+		}
+		if joining {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	return signalElected(syscall.SIGSTOP)(ctx, p, s)
+}
+
+// signalElected signals the agent of the host that had the address when the fault began.
+func signalElected(signal syscall.Signal) effect {
+	return func(ctx context.Context, p *plane, s schedule.Step) error {
+		s.Host = p.elected
+		if s.Host == "" {
+			return nil
+		}
+		return signalAgent(signal)(ctx, p, s)
+	}
+}
+
 // rollOutControlPlane gives the control plane a template whose machines run kubeadm init at their
-// end, as users do to write kubeadm's configuration anew. Such a machine
-// is not the first one of its cluster.
+// end, as users do to upload certificates anew. Such a machine is not the first one of its cluster.
 func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
 	from, err := p.client.Resource(controlPlaneResource).Namespace(namespace).Get(ctx, "slipway-local", metav1.GetOptions{})
 	if err != nil {
@@ -170,7 +219,8 @@ func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
 	to := &unstructured.Unstructured{Object: map[string]any{"spec": from.Object["spec"]}}
 	to.SetGroupVersionKind(from.GroupVersionKind())
 	to.SetName("chaos-" + strconv.Itoa(s.Value))
-	commands := []any{"kubeadm init phase upload-config kubeadm || true # " + to.GetName()}
+	// Not upload-config: without a file it writes a configuration without the endpoint, and then nobody joins.
+	commands := []any{"kubeadm init phase upload-certs --upload-certs || true # " + to.GetName()}
 	if err := unstructured.SetNestedSlice(to.Object, commands, "spec", "template", "spec", "kubeadmConfigSpec", "postKubeadmCommands"); err != nil {
 		return err
 	}
@@ -238,6 +288,8 @@ const (
 	thePlane   = "the plane"
 	theCluster = "the cluster"
 	theSecret  = "the bootstrap Secret"
+	// theAddress is that of the first cluster's control plane.
+	theAddress = "the address"
 	// theDeletion is the one that is held up.
 	theDeletion = "the deletion"
 )

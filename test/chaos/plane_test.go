@@ -32,6 +32,8 @@ type plane struct {
 	removed *unstructured.Unstructured
 	// heldUp is the name of what is being deleted and kept.
 	heldUp string
+	// elected is the host that had the address of the first cluster when its agent was stopped.
+	elected string
 }
 
 // hosts of the plane: a control plane, workers, one that is spare, and one for a second

@@ -233,7 +233,7 @@ func (c *AgentConfiguration) Networks() ([]netip.Prefix, error) {
 }
 
 // maxLeaseDuration is what the admission policy of the management cluster lets an agent write. One
-// that asks for longer intervals, of ten minutes at most, keeps below it.
+// with longer intervals, of ten minutes at most, keeps below it.
 const maxLeaseDuration = time.Hour
 
 // ValidateHostName checks the name of a Host.
