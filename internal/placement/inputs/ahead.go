@@ -207,7 +207,7 @@ func hostMachineTemplate(plane *unstructured.Unstructured) string {
 // request is what the next machine of the control plane asks for, in one of the failure domains
 // that its provider may choose; false while neither template nor model is there.
 func (p controlPlane) request(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (placement.Request, bool, error) {
-	wish := infrav1.Placement{}
+	var wish infrav1.Placement
 	switch {
 	case p.model != nil:
 		wish = p.model.Spec.Placement
