@@ -2,6 +2,8 @@ package fakehost
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -302,20 +304,33 @@ func (n *Network) Entries(kind network.Kind) (all map[string]string, _ error) {
 	return all, nil
 }
 
-// RemoveEntries implements network.System.
+// RemoveEntries implements network.System. With an interface goes what is on it.
 func (n *Network) RemoveEntries(kind network.Kind, names []string) error {
 	n.locked(func() {
 		for _, name := range names {
 			delete(n.state[kind], name)
 		}
+		for of, all := range n.state {
+			maps.DeleteFunc(all, func(name, is string) bool {
+				return kind == network.Interfaces && slices.Contains(names, network.Device(of, name, is))
+			})
+		}
 	})
 	return nil
 }
 
-// RestoreEntries implements network.System.
-func (n *Network) RestoreEntries(kind network.Kind, before map[string]string) error {
-	n.locked(func() { maps.Copy(n.state[kind], before) })
-	return nil
+// RestoreEntries implements network.System. Nothing is restored on an interface that is gone.
+func (n *Network) RestoreEntries(kind network.Kind, before map[string]string) (err error) {
+	n.locked(func() {
+		for name, is := range before {
+			if link := network.Device(kind, name, is); link != "" && n.state[network.Interfaces][link] == "" {
+				err = errors.Join(err, fmt.Errorf("restore %s: Link not found", name))
+				continue
+			}
+			n.state[kind][name] = is
+		}
+	})
+	return err
 }
 
 // Put adds an entry of a kind.

@@ -79,6 +79,13 @@ func foreignNode(t *testing.T) (*fakehost.Host, *infrav1.HostSpec) {
 	trusting(t, h, cluster)
 	h.Network.AddLink(network.Link{Name: "cni0", Kind: "bridge"})
 	h.Network.AddLink(network.Link{Name: "veth12345678", Kind: "veth", Master: "cni0"})
+	// What is on an interface of the node goes with it.
+	h.Network.Put(network.IPAddresses, "10.244.6.1/24 on cni0", "permanent")
+	h.Network.Put(network.Routes, "10.244.6.128/25", `{"dst":"10.244.6.128/25","dev":"cni0"}`)
+	h.Network.Put(network.Nexthops, "id 7", `{"dev":"cni0"}`)
+	h.Network.Put(network.Neighbours, "10.244.6.9 on cni0", `{"dev":"cni0"}`)
+	h.Network.Put(network.Qdiscs, "root of veth12345678", "htb")
+	h.Network.Put(network.IPAddresses, "10.0.0.6/24 on eth0", "permanent")
 	h.Network.AddTable("ip kube-proxy")
 	h.Network.AddTable("inet firewall")
 	h.Node.Report(newVersion, h.Clock)

@@ -31,6 +31,8 @@ type trace struct {
 	adopted func(name, now string) bool
 	// own: a change is the machine's own, by a rule. nil: none is.
 	own func(c change, before, now entries) bool
+	// device: the interface that an entry is on, and that it goes with. nil: none.
+	device func(name, now string) string
 	// inside: an entry that came goes with another one that came.
 	inside func(name string, came func(string) bool) bool
 	// gone: an entry that went is drift, too.
@@ -182,8 +184,13 @@ func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
 // NodeBaseline is the Baseline of a host that is a node already. What was there before
 // the node nobody knows: names have to tell what is Kubernetes'.
 func (c Cleaner) NodeBaseline(ctx context.Context) (*journal.Baseline, error) {
+	links := map[string]bool{} // of the node: interfaces come before what is on them
 	b, err := c.baseline(ctx, func(t trace, name, now string) bool {
-		return t.node != nil && t.node(name, now) || t.adopted != nil && t.adopted(name, now)
+		is := t.node != nil && t.node(name, now) || t.adopted != nil && t.adopted(name, now) || t.device != nil && links[t.device(name, now)]
+		if is && t.kind == kindInterface {
+			links[name] = true
+		}
+		return is
 	})
 	if err != nil {
 		return nil, err

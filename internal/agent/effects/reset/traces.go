@@ -76,6 +76,7 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 			own: func(ch change, before, now entries) bool {
 				return network.Own(k.of, ch.name, ch.before, ch.now, before, now)
 			},
+			device: func(name, now string) string { return network.Device(k.of, name, now) },
 			inside: func(name string, came func(string) bool) bool { return network.Inside(k.of, name, came) },
 			remove: func(_ context.Context, names []string) error { return c.Network.RemoveEntries(k.of, names) },
 		}

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -115,6 +116,28 @@ func OfNode(kind Kind, name, fingerprint string) bool {
 	default:
 		return false
 	}
+}
+
+// Device is the link that an entry is on, and that it goes with; empty for none.
+func Device(kind Kind, name, fingerprint string) string {
+	switch kind {
+	case IPAddresses, Neighbours:
+		_, link, _ := strings.Cut(name, " on ")
+		return link
+	case Qdiscs:
+		_, link, _ := strings.Cut(name, " of ")
+		return link
+	case Routes, Nexthops:
+		var is struct {
+			Dev string `json:"dev"`
+		}
+		if err := json.Unmarshal([]byte(fingerprint), &is); err != nil {
+			return ""
+		}
+		return is.Dev
+	case Interfaces, Rules, IPTables, NFTables, IPSets, XFRM, Programs:
+	}
+	return ""
 }
 
 // nodeMark ends the fingerprint of a rule, and of an iptables table, that names a chain of Kubernetes.
