@@ -17,15 +17,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/egress"
 	"github.com/slipway-dev/slipway/plane/internal/extensions"
-	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
-	"github.com/slipway-dev/slipway/plane/internal/provider"
 	"github.com/slipway-dev/slipway/plane/internal/serve"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
@@ -151,14 +148,14 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 	}
 	// What runs on the machine's loopback can be registered as an extension.
 	services := lifecycle.Services()
-	maps.Copy(services, provider.Services())
+	maps.Copy(services, serve.ProviderServices())
 	dialer := extensions.Dialer{Namespace: machine, Services: services}
 	bundles, err := bundlesOf(inst, files)
 	if err != nil {
 		return err
 	}
 	authority := pki.New(pki.Options{Dir: inst.Path("pki")})
-	slipway, err := provider.Slipway(provider.Options{Dial: dialer.DialContext, Authority: authority, HostBundles: bundles}, clusters)
+	slipway, err := serve.SlipwayProvider(serve.ProviderOptions{Dial: dialer.DialContext, Authority: authority, HostBundles: bundles}, clusters)
 	if err != nil {
 		return err
 	}
@@ -183,7 +180,7 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		AdminServer:      "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(inst.APIPort)),
 		DialExtension:    dialer.DialContext,
 		Providers:        []serve.Provider{slipway},
-		Extensions:       []serve.Extension{provider.Extension()},
+		Extensions:       []serve.Extension{serve.ProviderExtension()},
 		LifecycleProgram: lifecycleBeside(hosts),
 		LoggingFormat:    logging.Format,
 	})
@@ -209,7 +206,7 @@ func door(l net.Listener) network.Door {
 
 // forwardClusters gives each cluster's API server a port of the machine's loopback, until ctx ends.
 func forwardClusters(ctx context.Context, mgr ctrl.Manager, inst *instance.Instance, machine *os.File, dial clusterDialer) error {
-	return (&forward.Reconciler{
+	return (&serve.Forwards{
 		Client: mgr.GetClient(), StateDir: inst.Dir, Dial: dial,
 		Listen: func(ctx context.Context, port int) (net.Listener, error) {
 			return network.ListenIn(ctx, machine, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -219,7 +216,7 @@ func forwardClusters(ctx context.Context, mgr ctrl.Manager, inst *instance.Insta
 
 // beside runs what a plane needs besides its components, until ctx ends, and returns what
 // waits for its end.
-func beside(ctx context.Context, proxy *egress.Proxy, hosts *localhost.Manager) (wait func()) {
+func beside(ctx context.Context, proxy *serve.Proxy, hosts *localhost.Manager) (wait func()) {
 	var running sync.WaitGroup
 	if proxy != nil {
 		running.Go(func() { serveProxy(ctx, proxy) })

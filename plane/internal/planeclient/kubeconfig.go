@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/management"
-	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 // OwnKubeconfig is the plane's.
@@ -30,7 +30,7 @@ func WorkloadKubeconfig(ctx context.Context, inst *instance.Instance, c client.R
 	if err != nil {
 		return management.Kubeconfig{}, err
 	}
-	table, err := forward.Read(inst.Dir)
+	table, err := statedir.ReadForwards(inst.Dir)
 	if err != nil {
 		return management.Kubeconfig{}, err
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/plane/internal/forward"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
@@ -69,7 +68,7 @@ func TestWorkloadKubeconfig(t *testing.T) {
 	if _, err := WorkloadKubeconfig(t.Context(), inst, c, key); err == nil || !strings.Contains(err.Error(), "not forwarded") {
 		t.Errorf("without a port: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(inst.Dir, forward.File), []byte(`{"default/a": 4711}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(inst.Dir, statedir.ForwardsFile), []byte(`{"default/a": 4711}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

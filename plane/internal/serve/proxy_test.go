@@ -1,4 +1,4 @@
-package egress_test
+package serve_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/http/httpproxy"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/plane/internal/egress"
+	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
 // direct connects to whatever a client asks for.
@@ -33,7 +33,7 @@ func start(t *testing.T, dial func(context.Context, string, string) (net.Conn, e
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
-	go func() { served <- (&egress.Proxy{Listener: l, Dial: dial}).Serve(ctx) }()
+	go func() { served <- (&serve.Proxy{Listener: l, Dial: dial}).Serve(ctx) }()
 	t.Cleanup(cancel)
 	return l.Addr().String(), func() error {
 		cancel()
@@ -138,7 +138,7 @@ func TestRefuse(t *testing.T) {
 		"fd00:ec2::254": true, "fd20:ce::254": true, "168.63.129.16": true, "::ffff:168.63.129.16": true, "100.100.100.200": true, "192.0.0.192": true,
 		"169.254.169.254": true, "64:ff9b::a9fe:a9fe": true, "fe80::1": true, "224.0.0.1": true, "10.88.0.1": true, "::ffff:10.88.0.11": true, "fd00:88::200": true,
 	} {
-		if err := egress.Refuse(netip.MustParseAddr(address)); (err != nil) != refused {
+		if err := serve.Refuse(netip.MustParseAddr(address)); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -162,7 +162,7 @@ func TestUseProxy(t *testing.T) {
 		{"127.0.0.1:9", "http://192.0.2.10", ""},
 	} {
 		inherit()
-		if err := egress.UseProxy(c.proxy); err != nil {
+		if err := serve.UseProxy(c.proxy); err != nil {
 			t.Fatal(err)
 		}
 		target, err := url.Parse(c.target)

@@ -1,4 +1,4 @@
-package forward
+package serve
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
 var key = client.ObjectKey{Namespace: "default", Name: "a"}
@@ -23,7 +25,7 @@ var key = client.ObjectKey{Namespace: "default", Name: "a"}
 // greeter is an API server that says its name to whoever connects.
 func greeter(t *testing.T, name string) clusterv1.APIEndpoint {
 	t.Helper()
-	l := listen(t, 0)
+	l := listenAt(t, 0)
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -37,7 +39,7 @@ func greeter(t *testing.T, name string) clusterv1.APIEndpoint {
 	return clusterv1.APIEndpoint{Host: "127.0.0.1", Port: int32(l.Addr().(*net.TCPAddr).Port)}
 }
 
-func listen(t *testing.T, port int) net.Listener {
+func listenAt(t *testing.T, port int) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -47,10 +49,10 @@ func listen(t *testing.T, port int) net.Listener {
 	return l
 }
 
-func newReconciler(t *testing.T, c client.Client, dir string) (r *Reconciler, stop context.CancelFunc) {
+func newForwards(t *testing.T, c client.Client, dir string) (r *Forwards, stop context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	r = &Reconciler{Client: c, StateDir: dir, ctx: ctx, running: map[string]*running{}, Dial: (&net.Dialer{}).DialContext, Listen: func(ctx context.Context, port int) (net.Listener, error) {
+	r = &Forwards{Client: c, StateDir: dir, ctx: ctx, running: map[string]*forwarding{}, Dial: (&net.Dialer{}).DialContext, Listen: func(ctx context.Context, port int) (net.Listener, error) {
 		return (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}}
 	stop = func() {
@@ -63,7 +65,7 @@ func newReconciler(t *testing.T, c client.Client, dir string) (r *Reconciler, st
 	return r, stop
 }
 
-func newClient(t *testing.T, endpoint clusterv1.APIEndpoint) (client.Client, *clusterv1.Cluster) {
+func newCluster(t *testing.T, endpoint clusterv1.APIEndpoint) (client.Client, *clusterv1.Cluster) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clusterv1.AddToScheme(scheme); err != nil {
@@ -75,12 +77,12 @@ func newClient(t *testing.T, endpoint clusterv1.APIEndpoint) (client.Client, *cl
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(cluster).Build(), cluster
 }
 
-func reconcileOnce(t *testing.T, r *Reconciler) (port int) {
+func reconcileOnce(t *testing.T, r *Forwards) (port int) {
 	t.Helper()
 	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 		t.Fatal(err)
 	}
-	table, err := Read(r.StateDir)
+	table, err := statedir.ReadForwards(r.StateDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +110,8 @@ func assertClosed(t *testing.T, port int) {
 }
 
 func TestForwarderFollowsTheCluster(t *testing.T) {
-	c, cluster := newClient(t, clusterv1.APIEndpoint{})
-	r, _ := newReconciler(t, c, t.TempDir())
+	c, cluster := newCluster(t, clusterv1.APIEndpoint{})
+	r, _ := newForwards(t, c, t.TempDir())
 	if port := reconcileOnce(t, r); port != 0 {
 		t.Errorf("port %d for a cluster without an endpoint", port)
 	}
@@ -145,14 +147,14 @@ func TestForwarderFollowsTheCluster(t *testing.T) {
 }
 
 func TestPortIsKeptOverARestart(t *testing.T) {
-	c, _ := newClient(t, greeter(t, "one"))
+	c, _ := newCluster(t, greeter(t, "one"))
 	dir := t.TempDir()
-	first, stop := newReconciler(t, c, dir)
+	first, stop := newForwards(t, c, dir)
 	port := reconcileOnce(t, first)
 	stop()
 	assertClosed(t, port)
 
-	second, stop := newReconciler(t, c, dir)
+	second, stop := newForwards(t, c, dir)
 	if again := reconcileOnce(t, second); again != port {
 		t.Errorf("port %d became %d", port, again)
 	}
@@ -160,8 +162,8 @@ func TestPortIsKeptOverARestart(t *testing.T) {
 	stop()
 
 	// Taken by another program while the plane was down.
-	listen(t, port)
-	third, _ := newReconciler(t, c, dir)
+	listenAt(t, port)
+	third, _ := newForwards(t, c, dir)
 	other := reconcileOnce(t, third)
 	if other == port || other == 0 {
 		t.Fatalf("port %d, want another one than %d", other, port)
@@ -171,19 +173,19 @@ func TestPortIsKeptOverARestart(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	dir := t.TempDir()
-	if table, err := Read(dir); err != nil || len(table) != 0 {
+	if table, err := statedir.ReadForwards(dir); err != nil || len(table) != 0 {
 		t.Errorf("no file: %v, %v", table, err)
 	}
-	if err := (Table{key.String(): 7}).write(dir); err != nil {
+	if err := (statedir.Forwards{key.String(): 7}).Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if table, err := Read(dir); err != nil || table.Port(key) != 7 || table.Port(client.ObjectKey{Name: "b"}) != 0 {
+	if table, err := statedir.ReadForwards(dir); err != nil || table.Port(key) != 7 || table.Port(client.ObjectKey{Name: "b"}) != 0 {
 		t.Errorf("got %v, %v", table, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, File), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, statedir.ForwardsFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(dir); err == nil {
+	if _, err := statedir.ReadForwards(dir); err == nil {
 		t.Error("a broken table was read")
 	}
 }
@@ -191,8 +193,8 @@ func TestTable(t *testing.T) {
 // TestForwarderThatEndsIsOpenedAgain holds that the port of a forwarder which ended by an error is
 // requested again, and is then open with the same number.
 func TestForwarderThatEndsIsOpenedAgain(t *testing.T) {
-	c, _ := newClient(t, greeter(t, "one"))
-	r, _ := newReconciler(t, c, t.TempDir())
+	c, _ := newCluster(t, greeter(t, "one"))
+	r, _ := newForwards(t, c, t.TempDir())
 	r.again = make(chan event.GenericEvent)
 	var opened net.Listener
 	listen := r.Listen

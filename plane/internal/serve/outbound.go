@@ -1,4 +1,4 @@
-package egress
+package serve
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/network"
 )
 
-// Dial returns what connects to the API server of a cluster, wherever it is: directly in the
+// DialOutbound returns what connects to the API server of a cluster, wherever it is: directly in the
 // plane's network, by machine elsewhere.
-func Dial(machine network.MachineDialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+func DialOutbound(machine network.MachineDialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, transport, address string) (net.Conn, error) {
 		if at, err := netip.ParseAddrPort(address); err == nil && network.Contains(at.Addr().Unmap()) {
 			return (&net.Dialer{}).DialContext(ctx, transport, address)

@@ -1,4 +1,4 @@
-package forward
+package serve
 
 import (
 	"context"
@@ -22,19 +22,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
-// Listen opens a port on 127.0.0.1 of the machine; port 0 takes a free one.
-type Listen func(ctx context.Context, port int) (net.Listener, error)
+// ListenFunc opens a port on 127.0.0.1 of the machine; port 0 takes a free one.
+type ListenFunc func(ctx context.Context, port int) (net.Listener, error)
 
-// Reconciler keeps one forwarder for each Cluster that has an endpoint.
-type Reconciler struct {
+// Forwards keeps one forwarder for each Cluster that has an endpoint.
+type Forwards struct {
 	// Client reads Clusters.
 	Client client.Reader
 	// StateDir is where the table is kept.
 	StateDir string
 	// Listen opens ports.
-	Listen Listen
+	Listen ListenFunc
 	// Dial connects to the endpoint of a Cluster, host:port.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -42,20 +43,20 @@ type Reconciler struct {
 	// again requests a Cluster whose forwarder ended by an error; set by SetupWithManager.
 	again   chan event.GenericEvent
 	mu      sync.Mutex
-	running map[string]*running
+	running map[string]*forwarding
 }
 
 // reopenPause is the pause before the port of a forwarder that ended is opened again.
 const reopenPause = time.Second
 
-type running struct {
+type forwarding struct {
 	target string
 	cancel context.CancelFunc
 	// done is closed when it has ended, by cancel or by an error.
 	done chan struct{}
 }
 
-func (r *running) ended() bool {
+func (r *forwarding) ended() bool {
 	select {
 	case <-r.done:
 		return true
@@ -65,8 +66,8 @@ func (r *running) ended() bool {
 }
 
 // SetupWithManager adds the controller. The forwarders end with ctx.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.ctx, r.running, r.again = ctx, map[string]*running{}, make(chan event.GenericEvent)
+func (r *Forwards) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	r.ctx, r.running, r.again = ctx, map[string]*forwarding{}, make(chan event.GenericEvent)
 	skip := true
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("forward").
@@ -77,7 +78,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 }
 
 // Reconcile opens, moves or closes the forwarder of one Cluster.
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r *Forwards) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	cluster := &clusterv1.Cluster{}
 	err := r.Client.Get(ctx, req.NamespacedName, cluster)
 	if apierrors.IsNotFound(err) {
@@ -93,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, r.ensure(ctx, req.NamespacedName, net.JoinHostPort(endpoint.Host, strconv.Itoa(int(endpoint.Port))))
 }
 
-func (r *Reconciler) ensure(ctx context.Context, key client.ObjectKey, target string) error {
+func (r *Forwards) ensure(ctx context.Context, key client.ObjectKey, target string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if old, ok := r.running[key.String()]; ok {
@@ -102,7 +103,7 @@ func (r *Reconciler) ensure(ctx context.Context, key client.ObjectKey, target st
 		}
 		r.stop(key)
 	}
-	table, err := Read(r.StateDir)
+	table, err := statedir.ReadForwards(r.StateDir)
 	if err != nil {
 		return err
 	}
@@ -114,16 +115,16 @@ func (r *Reconciler) ensure(ctx context.Context, key client.ObjectKey, target st
 		return fmt.Errorf("open a port for cluster %s: %w", key, err)
 	}
 	table[key.String()] = listener.Addr().(*net.TCPAddr).Port
-	if err := table.write(r.StateDir); err != nil {
+	if err := table.Write(r.StateDir); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	r.start(key, target, listener)
 	return nil
 }
 
-func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Listener) {
+func (r *Forwards) start(key client.ObjectKey, target string, listener net.Listener) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	run := &running{target: target, cancel: cancel, done: make(chan struct{})}
+	run := &forwarding{target: target, cancel: cancel, done: make(chan struct{})}
 	r.running[key.String()] = run
 	log := ctrl.LoggerFrom(r.ctx).WithName("forward").WithValues("Cluster", klog.KRef(key.Namespace, key.Name), "address", listener.Addr().String())
 	forwarder := &network.Forwarder{
@@ -143,7 +144,7 @@ func (r *Reconciler) start(key client.ObjectKey, target string, listener net.Lis
 }
 
 // reopen requests a Cluster after a pause, unless ctx ends before.
-func (r *Reconciler) reopen(ctx context.Context, key client.ObjectKey) {
+func (r *Forwards) reopen(ctx context.Context, key client.ObjectKey) {
 	select {
 	case <-ctx.Done():
 		return
@@ -157,7 +158,7 @@ func (r *Reconciler) reopen(ctx context.Context, key client.ObjectKey) {
 	}
 }
 
-func (r *Reconciler) stop(key client.ObjectKey) {
+func (r *Forwards) stop(key client.ObjectKey) {
 	if run, ok := r.running[key.String()]; ok {
 		run.cancel()
 		<-run.done
@@ -165,14 +166,14 @@ func (r *Reconciler) stop(key client.ObjectKey) {
 	}
 }
 
-func (r *Reconciler) remove(key client.ObjectKey) error {
+func (r *Forwards) remove(key client.ObjectKey) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stop(key)
-	table, err := Read(r.StateDir)
+	table, err := statedir.ReadForwards(r.StateDir)
 	if err != nil || table.Port(key) == 0 {
 		return err
 	}
 	delete(table, key.String())
-	return table.write(r.StateDir)
+	return table.Write(r.StateDir)
 }

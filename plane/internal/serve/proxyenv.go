@@ -1,4 +1,4 @@
-package egress
+package serve
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ const (
 	noProxy    = "NO_PROXY"
 )
 
-// others are the variables that must be gone besides.
-var others = []string{"HTTP_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"}
+// otherProxies are the variables that must be gone besides.
+var otherProxies = []string{"HTTP_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"}
 
 // UseProxy makes this process, and what it starts, reach servers outside of the plane's
 // network by the proxy at an address, host:port; with an empty one, none. A proxy that the
@@ -23,7 +23,7 @@ var others = []string{"HTTP_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "a
 // environment once.
 func UseProxy(address string) error {
 	var errs []error
-	for _, name := range append(others, httpsProxy, noProxy) {
+	for _, name := range append(otherProxies, httpsProxy, noProxy) {
 		errs = append(errs, os.Unsetenv(name))
 	}
 	if address != "" {

@@ -1,4 +1,4 @@
-package provider
+package serve
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
-	"github.com/slipway-dev/slipway/plane/internal/serve"
 )
 
 // hostMachineConcurrency is three times that of core's controllers. With thousands of
@@ -35,36 +34,36 @@ const (
 	service   = "slipway-extension-service"
 )
 
-// Services are the addresses, in the namespace of the plane, of what the ExtensionConfig
+// ProviderServices are the addresses, in the namespace of the plane, of what the ExtensionConfig
 // names by its Service.
-func Services() map[string]string {
+func ProviderServices() map[string]string {
 	return map[string]string{service + "." + namespace + ".svc:443": hooksAddress}
 }
 
-// Extension is what the manager answers Cluster API.
-func Extension() serve.Extension {
-	return serve.Extension{
+// ProviderExtension is what the manager answers Cluster API.
+func ProviderExtension() Extension {
+	return Extension{
 		Server:   pki.Server{Name: "slipway-manager", DNSNames: []string{service + "." + namespace + ".svc"}},
 		Manifest: config.InPlaceUpdates,
 	}
 }
 
-// Options of the provider. Dial and Authority are required.
-type Options struct {
+// ProviderOptions of the provider. Dial and Authority are required.
+type ProviderOptions struct {
 	// Dial connects to runtime extensions.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Authority has the certificate of Extension, and the CA of who calls it.
+	// Authority has the certificate of ProviderExtension, and the CA of who calls it.
 	Authority *pki.Authority
 	// HostBundles are served to hosts.
 	HostBundles bundleserver.Options
 }
 
-// Slipway returns the provider. The setups are added to its manager: what of the plane
+// SlipwayProvider returns the provider. The setups are added to its manager: what of the plane
 // watches Cluster API's objects needs no caches of its own.
-func Slipway(o Options, setups ...func(context.Context, ctrl.Manager) error) (serve.Provider, error) {
+func SlipwayProvider(o ProviderOptions, setups ...func(context.Context, ctrl.Manager) error) (Provider, error) {
 	byObject, err := manager.CacheByObject()
 	if err != nil {
-		return serve.Provider{}, err
+		return Provider{}, err
 	}
 	info := manifests.Provider{
 		Name: "slipway", Type: clusterctlv1.InfrastructureProviderType,
@@ -75,9 +74,9 @@ func Slipway(o Options, setups ...func(context.Context, ctrl.Manager) error) (se
 	options.DialExtension = o.Dial
 	options.HostBundles = o.HostBundles
 	if err := options.FeatureGates.SetFromMap(map[string]bool{string(manager.InPlaceUpdates): true}); err != nil {
-		return serve.Provider{}, err
+		return Provider{}, err
 	}
-	options.WebhookCertDir = o.Authority.ServerCertDir(Extension().Server.Name)
+	options.WebhookCertDir = o.Authority.ServerCertDir(ProviderExtension().Server.Name)
 	// The plane's CA signs for others, too.
 	options.Hooks = hookserver.Options{Address: hooksAddress, ClientCAFile: o.Authority.CACertFile(), ClientNames: []string{capi.ExtensionCaller.User}}
 	options.HostMachineConcurrency = hostMachineConcurrency
@@ -92,7 +91,7 @@ func Slipway(o Options, setups ...func(context.Context, ctrl.Manager) error) (se
 		}
 		return nil
 	}
-	return serve.Provider{
+	return Provider{
 		Provider: capi.Provider{
 			Info:   info,
 			Client: capi.ServiceAccount(info, "slipway-manager"),

@@ -1,4 +1,4 @@
-package egress
+package serve
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func (p *Proxy) Serve(ctx context.Context) error {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if p.life.TryRLock() { // unless it is over
 				defer p.life.RUnlock()
-				serve(ctx, w, r, p.Dial)
+				serveConnect(ctx, w, r, p.Dial)
 			}
 		}),
 	}
@@ -54,7 +54,7 @@ func (p *Proxy) Serve(ctx context.Context) error {
 	return fmt.Errorf("proxy at %s: %w", p.Listener.Addr(), err)
 }
 
-func serve(ctx context.Context, w http.ResponseWriter, r *http.Request, dial func(context.Context, string, string) (net.Conn, error)) {
+func serveConnect(ctx context.Context, w http.ResponseWriter, r *http.Request, dial func(context.Context, string, string) (net.Conn, error)) {
 	if r.Method != http.MethodConnect {
 		w.Header().Set("Allow", http.MethodConnect)
 		http.Error(w, "only CONNECT is served: the plane reaches other machines by TLS alone", http.StatusMethodNotAllowed)
