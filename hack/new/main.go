@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -78,12 +79,12 @@ func replace(file string, pairs ...string) error {
 	if err != nil {
 		return err
 	}
-	for i := 0; i < len(pairs); i += 2 {
-		pattern := regexp.MustCompile(pairs[i])
+	for pair := range slices.Chunk(pairs, 2) {
+		pattern := regexp.MustCompile(pair[0])
 		if len(pattern.FindAllIndex(text, -1)) != 1 {
-			return fmt.Errorf("%s does not have %q once: add the kind by hand", file, pairs[i])
+			return fmt.Errorf("%s does not have %q once: add the kind by hand", file, pair[0])
 		}
-		text = pattern.ReplaceAll(text, []byte(pairs[i+1]))
+		text = pattern.ReplaceAll(text, []byte(pair[1]))
 	}
 	return os.WriteFile(file, text, 0o644)
 }

@@ -15,8 +15,8 @@ import (
 func checkExtensionCommand() *cobra.Command {
 	var (
 		output, catalog, caFile, requests string
-		options                 conformance.Options
-		strict                  bool
+		options                           conformance.Options
+		strict                            bool
 	)
 	command := &cobra.Command{
 		Use:   "extension URL",

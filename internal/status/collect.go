@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -160,18 +161,8 @@ func waitingOf(c *clusterv1.Cluster, o *snapshot.Snapshot, onHosts map[client.Ob
 		if m.Namespace != c.Namespace || m.Labels[clusterv1.ClusterNameLabel] != c.Name || ready == nil {
 			continue
 		}
-		upToDate := meta.FindStatusCondition(m.Status.Conditions, infrav1.UpToDateCondition)
-		var trouble *NodeTrouble
-		if machine := onHosts[client.ObjectKeyFromObject(m)]; machine != nil {
-			trouble = NodeTroubleOf(machine)
-		}
-		switch {
-		case trouble != nil && (ready.Status == "True" || ready.Reason == infrav1.NodeNotReadyReason):
-			out = append(out, m.Name+": "+trouble.Message)
-		case ready.Status != "True":
-			out = append(out, m.Name+": "+cmp.Or(ready.Message, ready.Reason))
-		case upToDate != nil && upToDate.Status == "False" && upToDate.Message != "":
-			out = append(out, m.Name+": "+upToDate.Message)
+		if says := machineSays(m, ready, onHosts[client.ObjectKeyFromObject(m)]); says != "" {
+			out = append(out, m.Name+": "+says)
 		}
 	}
 	for i := range o.HostMachinePools {
@@ -182,6 +173,24 @@ func waitingOf(c *clusterv1.Cluster, o *snapshot.Snapshot, onHosts map[client.Ob
 		}
 	}
 	return out
+}
+
+// machineSays is why a machine on a host is waited for; empty when it is not. machine may be nil.
+func machineSays(m *infrav1.HostMachine, ready *metav1.Condition, machine *clusterv1.Machine) string {
+	upToDate := meta.FindStatusCondition(m.Status.Conditions, infrav1.UpToDateCondition)
+	var trouble *NodeTrouble
+	if machine != nil {
+		trouble = NodeTroubleOf(machine)
+	}
+	switch {
+	case trouble != nil && (ready.Status == "True" || ready.Reason == infrav1.NodeNotReadyReason):
+		return trouble.Message
+	case ready.Status != "True":
+		return cmp.Or(ready.Message, ready.Reason)
+	case upToDate != nil && upToDate.Status == "False":
+		return upToDate.Message
+	}
+	return ""
 }
 
 // waitingRuns gathers the lifecycle runs that somebody should know of: those that hold

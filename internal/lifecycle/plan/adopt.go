@@ -1,9 +1,10 @@
 package plan
 
 import (
-	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"slices"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"

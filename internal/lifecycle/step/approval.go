@@ -3,8 +3,9 @@ package step
 import (
 	"context"
 	"fmt"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )

@@ -149,11 +149,12 @@ func Path(hook, step int) *field.Path {
 // unknownKind is that of a step of a newer API.
 type unknownKind struct{}
 
-func (unknownKind) Name() string                                       { return "" }
-func (unknownKind) Is(*lifecyclev1.Step) bool                          { return false }
-func (unknownKind) Needs(string, *lifecyclev1.Step, *field.Path) Needs { return Needs{} }
-func (unknownKind) Facts(*lifecyclev1.Step) Facts {
-	return Facts{Doing: "is of a kind that is not known here", Limit: defaultLimit}
+func (unknownKind) Name() string                                              { return "" }
+func (unknownKind) Is(*lifecyclev1.Step) bool                                 { return false }
+func (unknownKind) Needs(string, *lifecyclev1.Step, *field.Path) (none Needs) { return none }
+func (unknownKind) Facts(*lifecyclev1.Step) (f Facts) {
+	f.Doing, f.Limit = "is of a kind that is not known here", defaultLimit
+	return f
 }
 
 // Validate implements Kind.

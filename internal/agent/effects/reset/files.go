@@ -424,7 +424,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 			case ofAgent(ch.name):
 				// The operator changes it, and an update; what a bootstrap changes it is no word of theirs.
 				made, known := state.Made[ch.name]
-				return state.Made != nil && !(known && sameFile(made, ch.now))
+				return state.Made != nil && (!known || !sameFile(made, ch.now))
 			case programOf(state, ch.name), software.own(c, ch):
 				return true
 			case p.added && ch.before != "" && !strings.HasPrefix(ch.before, elsewhere) && !strings.HasPrefix(ch.now, elsewhere):
@@ -435,21 +435,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 			return packages.own(ctx, c, ch)
 		},
 		inside: func(name string, came func(string) bool) bool { return came(path.Dir(name)) },
-		mine: func(ch change) bool {
-			p, _ := placeOf(ch.name)
-			isDir := ch.before == "" && strings.HasPrefix(ch.now, "dir ")
-			_, kept := rec.content(ch)
-			made, known := state.Made[ch.name]
-			known = known && sameFile(made, ch.now)
-			switch {
-			case p.plugin:
-				return ch.before == "" || kept
-			case isDir && !p.shallow:
-				return true // goes only when it is empty
-			default:
-				return known && (ch.before == "" || kept)
-			}
-		},
+		mine:   func(ch change) bool { return rec.puttableBack(state, ch) },
 		say: func(ch change) string {
 			word := "file"
 			if strings.HasPrefix(ch.now, "dir ") {
@@ -459,6 +445,21 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 		},
 		remove:  func(ctx context.Context, names []string) error { return c.removeFiles(ctx, names, before) },
 		restore: func(ctx context.Context, was entries) error { return c.restoreFiles(ctx, was, rec) },
+	}
+}
+
+// puttableBack says whether a reset may remove a file that came, or write one that changed.
+func (r *record) puttableBack(state journal.State, ch change) bool {
+	p, _ := placeOf(ch.name)
+	_, kept := r.content(ch)
+	switch {
+	case p.plugin:
+		return ch.before == "" || kept
+	case ch.before == "" && strings.HasPrefix(ch.now, "dir ") && !p.shallow:
+		return true // goes only when it is empty
+	default:
+		made, known := state.Made[ch.name]
+		return known && sameFile(made, ch.now) && (ch.before == "" || kept)
 	}
 }
 

@@ -39,11 +39,7 @@ func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
 	if target, link := strings.CutPrefix(ch.now, "link "); link && ch.before == "" {
 		return p.listed[ch.name] || p.chosen(ctx, c, ch.name, target)
 	}
-	was, is := strings.Fields(ch.before), strings.Fields(ch.now)
-	if ch.before != "" && (len(was) < 3 || len(is) < 3 || was[1] != is[1] || was[2] != is[2] || was[len(was)-1] != is[len(is)-1] && len(was) == len(is)) {
-		return false
-	}
-	if ch.before == "" && (len(is) < 2 || openToOthers(is[1])) {
+	if !keptClosed(ch) {
 		return false
 	}
 	if strings.HasPrefix(ch.now, "file ") {
@@ -55,6 +51,16 @@ func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
 		return p.verifiedByRPM(ctx, c, ch.name)
 	}
 	return p.listed[ch.name] && ch.before == ""
+}
+
+// keptClosed says whether a file has the mode, owner and attributes that it had, or came with ones by
+// which others cannot change it.
+func keptClosed(ch change) bool {
+	was, is := strings.Fields(ch.before), strings.Fields(ch.now)
+	if ch.before == "" {
+		return len(is) >= 2 && !openToOthers(is[1])
+	}
+	return len(was) >= 3 && len(is) >= 3 && was[1] == is[1] && was[2] == is[2] && (was[len(was)-1] == is[len(is)-1] || len(was) != len(is))
 }
 
 // read reads what dpkg knows: configuration files from its status, others from the lists of sums.

@@ -188,10 +188,10 @@ func enter(t *testing.T, cgroup string) {
 	for _, dir := range []string{"/run", "/tmp", "/var/lib", "/var/log", "/opt", "/root", "/home", "/usr/local"} {
 		must(unix.Mount("slipway", root+dir, "tmpfs", 0, ""))
 	}
-	must(os.Chdir(root))
+	must(os.Chdir(root)) //nolint:usetesting // of this thread alone, in a namespace of its own
 	must(unix.PivotRoot(".", "."))
 	must(unix.Unmount(".", unix.MNT_DETACH))
-	must(os.Chdir("/"))
+	must(os.Chdir("/"))                                                              //nolint:usetesting // likewise
 	for _, dir := range []string{"/etc/cni", "/etc/kubernetes", "/etc/containerd"} { // those of the machine itself
 		must(os.RemoveAll(dir))
 	}

@@ -205,7 +205,7 @@ func ownLink(name, before, now string, was map[string]string) bool {
 	}
 	for word := range strings.FieldsSeq(before) { // which an older agent may have recorded: it knew fewer
 		key, was, _ := strings.Cut(word, "=")
-		if is := field(now, key); is != was && !(key == "down" && is == "false") {
+		if is := field(now, key); is != was && (key != "down" || is != "false") {
 			return false
 		}
 	}

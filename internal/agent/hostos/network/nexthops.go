@@ -57,7 +57,7 @@ func (n nexthop) message() ([]byte, error) {
 		all = append(all, mdnetlink.Attribute{Type: nexthopOIF, Data: binary.NativeEndian.AppendUint32(nil, uint32(link.Attrs().Index))})
 	}
 	attributes, err := mdnetlink.MarshalAttributes(all)
-	return append(data, attributes...), err
+	return slices.Concat(data, attributes), err
 }
 
 // listNexthops returns them by name.
