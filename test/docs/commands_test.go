@@ -25,7 +25,7 @@ var (
 	commonLine  = regexp.MustCompile(`^ {6}(--[a-z-]+(?:, --[a-z-]+)*)$`)
 	letterLine  = regexp.MustCompile(`^\s+-(\w) (\w+)$`)
 	commandLine = regexp.MustCompile(`^  ([a-z]+) {2,}\S`)
-	target      = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*)(?: [a-z0-9 -]+)?:(?:[^=]|$)`)
+	target      = regexp.MustCompile(`(?m)^([a-z][a-z0-9 -]*):(?:[^=]|$)`)
 	testFlag    = regexp.MustCompile(`-(run|bench) '?([A-Z]\w*)`)
 	separators  = regexp.MustCompile("[|;&`()]+|\\s#\\s|\\$\\(|[<>]")
 	quoted      = regexp.MustCompile(`"[^"]*"|'[^']*'`)
@@ -267,7 +267,9 @@ func makeTargets(t *testing.T) map[string]bool {
 			t.Fatal(err)
 		}
 		for _, match := range target.FindAllStringSubmatch(string(data), -1) {
-			found[match[1]] = true
+			for name := range strings.FieldsSeq(match[1]) {
+				found[name] = true
+			}
 		}
 		for _, match := range regexp.MustCompile(`\$[({]([A-Z][A-Z_]+)[)}]`).FindAllStringSubmatch(string(data), -1) {
 			found[match[1]+"="] = true
