@@ -213,7 +213,7 @@ HOW = $(if $(SLIPWAY_DEEP),-count=1 -shuffle=on $(if $(filter 0,$(shell id -u)),
 # the packages with real kubelets, side by side; SLIPWAY_TEST_HOSTS=1 has one plane at a time
 E2E_PACKAGES := ./test/conformance/clusterctl ./test/e2e
 # those that measure seconds (live.Alone): nothing else may run beside them
-ALONE_TESTS := TestControlPlane
+ALONE_TESTS := TestControlPlane|TestControlPlaneIPv6|TestControlPlaneDualStack
 with_tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 packages_without = $$($(with_tests) work | grep -vxFf <(go list $(1)))
 
@@ -310,7 +310,7 @@ ui-shots: envtest chromium ## The same, with a picture of each page in out/ui
 .PHONY: test-alone
 test-alone: export SLIPWAY_DEEP = 1
 test-alone: ## The tests with real kubelets that measure seconds; run nothing beside them
-	@$(call GOTEST,alone,standard-verbose) -count=1 -timeout 20m -run '^($(ALONE_TESTS))$$' ./test/e2e
+	@$(call GOTEST,alone,standard-verbose) -count=1 -timeout 45m -run '^($(ALONE_TESTS))$$' ./test/e2e
 
 .PHONY: test-e2e
 test-e2e: export SLIPWAY_TEST_BESIDE = 1

@@ -24,7 +24,7 @@ var plane = []string{"plane/cmd/slipway", "plane/cmd/slipway-sandbox", "cmd/slip
 
 // areas in the order in which they run.
 var areas = []area{
-	{"test-alone", "5 GiB of memory, nothing else running", "4 min", []string{"test/e2e"}, plane},
+	{"test-alone", "5 GiB of memory, nothing else running", "20 min", []string{"test/e2e"}, plane},
 	{"test-e2e", "12 GiB of memory", "31 min", []string{"test/e2e", "test/conformance/clusterctl"}, plane},
 	{"test-packages", "6 GiB of memory, Debian's packages", "30 min", []string{deepTests},
 		[]string{"cmd/slipway-agent", "cmd/slipway-manager", "cmd/slipway-lifecycle", "cmd/kubectl-slipway"}},
