@@ -155,6 +155,11 @@ func assertAsBefore(t *testing.T, h *fakehost.Host, s journal.State) {
 
 func TestAdoptAndRelease(t *testing.T) {
 	h, spec := foreignNode(t)
+	// The namespace of a pod's network, and the state of a network plugin, which go with the node.
+	h.Put(t, "/proc/self/mountinfo", "100 50 0:4 net:[4026532] /run/netns/cni-f3 rw - nsfs nsfs rw\n101 50 0:4 net:[4026533] /run/netns/vpn rw - nsfs nsfs rw\n")
+	for _, name := range []string{"/run/netns/cni-f3", "/run/netns/vpn", "/run/calico/ready"} {
+		h.Put(t, name, "")
+	}
 	path := filepath.Join(t.TempDir(), "journal")
 	s, _ := process(t, h, path, spec, 0)
 	assertAdopted(t, h, s)
@@ -182,12 +187,17 @@ func TestAdoptAndRelease(t *testing.T) {
 	}
 
 	h.Network.AddRoute("10.244.1.0/24 via 10.0.0.6 dev eth0")
+	h.Put(t, "/proc/self/mountinfo", "101 50 0:4 net:[4026533] /run/netns/vpn rw - nsfs nsfs rw\n")
+	if err := os.Remove(h.Root.Path("/run/netns/cni-f3")); err != nil {
+		t.Fatal(err)
+	}
 	s, _ = process(t, h, path, hostSpec(infrav1.HostDesiredReset, "reset"), 0)
 	if s.CleanProof == nil || s.Residue != journal.ResidueNone || s.Operation.State != infrav1.OperationSucceeded {
 		t.Fatalf("no proof: operation %+v, journal %+v", s.Operation, s)
 	}
 	for path, want := range map[string]bool{
 		"/etc/kubernetes/kubelet.conf": false, "/etc/cni/net.d/10-flannel.conflist": false, "/etc/cni/net.d/87-podman-bridge.conflist": true,
+		"/run/netns/vpn": true, "/run/calico": false,
 	} {
 		if _, err := os.Stat(h.Root.Path(path)); (err == nil) != want {
 			t.Errorf("%s is there: %t", path, !want)

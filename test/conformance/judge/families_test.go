@@ -18,12 +18,15 @@ func TestTemplatesTakeBothFamilies(t *testing.T) {
 		t.Fatal(templates, err)
 	}
 	for pods, want := range map[string][]string{
-		"": {"10.244.0.0/16"}, "fd00:10:244::/56": {"fd00:10:244::/56"}, "10.244.0.0/16,fd00:10:244::/56": {"10.244.0.0/16", "fd00:10:244::/56"},
+		"": {"10.244.0.0/16"}, `["fd00:10:244::/56"]`: {"fd00:10:244::/56"}, `["10.244.0.0/16","fd00:10:244::/56"]`: {"10.244.0.0/16", "fd00:10:244::/56"},
 	} {
 		for _, template := range templates {
 			data, err := os.ReadFile(template)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if _, err := judge.Decode(data); err != nil {
+				t.Errorf("%s is no YAML before its variables are replaced, so that kustomize and editors refuse it: %v", template, err)
 			}
 			given := map[string]string{"CLUSTER_NAME": "prod", "KUBERNETES_VERSION": "v1.36.3", "SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST": "fd00:88::200"}
 			if pods != "" {

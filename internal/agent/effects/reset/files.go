@@ -411,9 +411,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 	var software installed
 	return trace{
 		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) { return c.files() },
-		adopted: func(name, _ string) bool {
-			return path.Dir(name) == cniConfigs && !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := path.Match(p, path.Base(name)); return ok })
-		},
+		adopted: func(name, _ string) bool { return ofAdopted(name) },
 		own: func(ch change, _, _ entries) bool {
 			p, _ := placeOf(ch.name)
 			switch {
@@ -447,6 +445,20 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 		restore: func(ctx context.Context, was entries) error { return c.restoreFiles(ctx, was, rec) },
 	}
 }
+
+// ofAdopted says whether a file of a host with a running node is the node's: state of network plugins, and
+// their configurations but those of other container engines.
+func ofAdopted(name string) bool {
+	if path.Dir(name) == cniConfigs {
+		return !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := path.Match(p, path.Base(name)); return ok })
+	}
+	p, ok := placeOf(name)
+	ofPlugin := ok && slices.ContainsFunc(pluginPlaces, func(of place) bool { return of.path == p.path }) && !slices.Contains(sharedPlaces, p.path)
+	return ofPlugin || ofPodNamespace(name)
+}
+
+// sharedPlaces are those in which an operator keeps things, too.
+var sharedPlaces = []string{"/run/netns", "/sys/fs/bpf"}
 
 // puttableBack says whether a reset may remove a file that came, or write one that changed.
 func (r *record) puttableBack(state journal.State, ch change) bool {

@@ -242,7 +242,13 @@ func nodeMount(name, _ string) bool {
 	point := mountPoint(name)
 	below := func(dir string) bool { return strings.HasPrefix(point, dir+"/") }
 	ofPod := func(part string) bool { return strings.Contains(point, part) }
-	return slices.ContainsFunc(directories, below) || slices.ContainsFunc(containerMounts, ofPod)
+	return slices.ContainsFunc(directories, below) || slices.ContainsFunc(containerMounts, ofPod) || ofPodNamespace(point)
+}
+
+// ofPodNamespace says whether a path is the network namespace of a pod: a container runtime names those
+// cni-<UUID>. Others there are the operator's.
+func ofPodNamespace(path string) bool {
+	return strings.HasPrefix(path, "/run/netns/cni-") || strings.HasPrefix(path, "/var/run/netns/cni-")
 }
 
 // mountsOfOthers are where the system, its users and other container engines mount as they like.
