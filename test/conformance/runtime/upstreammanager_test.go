@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
@@ -38,7 +39,11 @@ const (
 // TestUpstreamManager lets upstream's core manager discover an extension built on
 // the SDK and call it through the life of a Cluster: created, initialized, upgraded
 // and deleted. At each of the moments it waits for the extension.
+//
+// It is deep until it minds no load: core reads the Cluster from a cache, and where that is behind it
+// calls a hook once more, or leaves out the one that it has just written down.
 func TestUpstreamManager(t *testing.T) {
+	level.Deep(t)
 	s, recorder := startRecorded(t)
 	moments := life()
 	for i, m := range moments {
