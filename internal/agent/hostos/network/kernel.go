@@ -57,6 +57,22 @@ func (Kernel) RestoreEntries(kind Kind, before map[string]string) error {
 	return kinds[kind].restore(before)
 }
 
+// marshalled returns entries with their JSON as fingerprints.
+func marshalled[T any](all map[string]T, err error) (map[string]string, error) {
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]string, len(all))
+	for name, entry := range all {
+		is, err := json.Marshal(entry)
+		if err != nil {
+			return nil, err
+		}
+		found[name] = string(is)
+	}
+	return found, nil
+}
+
 // listLinks returns the links, and their names by index.
 func listLinks() ([]netlink.Link, map[int]string, error) {
 	links, err := ReadAll(netlink.LinkList)
@@ -345,16 +361,7 @@ func ruleText(r netlink.Rule) string {
 }
 
 func lookRules() (map[string]string, error) {
-	rules, err := listRules()
-	found := map[string]string{}
-	for name, r := range rules {
-		is, err := json.Marshal(r)
-		if err != nil {
-			return nil, err
-		}
-		found[name] = string(is)
-	}
-	return found, err
+	return marshalled(listRules())
 }
 
 func removeRules(names []string) error {

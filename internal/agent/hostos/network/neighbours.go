@@ -66,15 +66,7 @@ func listNeighbours() (map[string]neighbour, map[string]netlink.Neigh, error) {
 
 func lookNeighbours() (map[string]string, error) {
 	all, _, err := listNeighbours()
-	found := make(map[string]string, len(all))
-	for name, n := range all {
-		is, err := json.Marshal(n)
-		if err != nil {
-			return nil, err
-		}
-		found[name] = string(is)
-	}
-	return found, err
+	return marshalled(all, err)
 }
 
 func removeNeighbours(names []string) error {

@@ -105,16 +105,7 @@ func listNexthops() (map[string]nexthop, error) {
 }
 
 func lookNexthops() (map[string]string, error) {
-	all, err := listNexthops()
-	found := make(map[string]string, len(all))
-	for name, n := range all {
-		is, err := json.Marshal(n)
-		if err != nil {
-			return nil, err
-		}
-		found[name] = string(is)
-	}
-	return found, err
+	return marshalled(listNexthops())
 }
 
 // removeNexthops removes them with the routes that lead to them. A group goes with the last of its members.

@@ -149,16 +149,8 @@ func listRoutes() (map[string]netlink.Route, map[string]route, error) {
 }
 
 func lookRoutes() (map[string]string, error) {
-	_, routes, err := listRoutes()
-	found := make(map[string]string, len(routes))
-	for name, r := range routes {
-		is, err := json.Marshal(r)
-		if err != nil {
-			return nil, err
-		}
-		found[name] = string(is)
-	}
-	return found, err
+	_, all, err := listRoutes()
+	return marshalled(all, err)
 }
 
 func removeRoutes(names []string) error {
