@@ -12,9 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"golang.org/x/crypto/ssh"
@@ -53,10 +51,10 @@ mkdir -p run/systemd/system run/units usr/local/bin usr/local/sbin etc/systemd/s
 rm -rf etc/slipway
 echo "$2" >etc/machine-id
 hostname "$3"
-cat >usr/local/sbin/systemctl
+printf %s "$4" >usr/local/sbin/systemctl
 chmod 0755 usr/local/sbin/systemctl
 echo ready
-exec sleep infinity
+exec cat >/dev/null
 `
 
 const systemctl = `#!/bin/sh
@@ -78,10 +76,13 @@ func newBare(t *testing.T, name string) *bare {
 	b := &bare{t: t, dir: t.TempDir()}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id)
-	cmd := exec.Command("unshare", "--mount", "--uts", "--propagation", "private", "sh", "-c", bareScript, "sh", b.dir, fmt.Sprintf("%x", id), name)
-	cmd.Stdin, cmd.Stderr = strings.NewReader(systemctl), os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd := exec.Command("unshare", "--mount", "--uts", "--propagation", "private", "sh", "-c", bareScript, "sh", b.dir, fmt.Sprintf("%x", id), name, systemctl)
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, err := cmd.StdinPipe() // the machine is there until it is closed, which happens at a kill of this process too
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -89,6 +90,7 @@ func newBare(t *testing.T, name string) *bare {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		_ = input.Close()
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})

@@ -25,12 +25,16 @@ func TestIPv6(t *testing.T) {
 // attachedHost is a process in a network namespace that is attached as a host is.
 func attachedHost(t *testing.T, network string, l Link) (nsPath string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "sleep", "1h")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	cmd := exec.Command("cat") // until the pipe is closed, which happens at a kill of this process too
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	input, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	t.Cleanup(func() { _ = input.Close(); _ = cmd.Wait() })
 	l.PID = cmd.Process.Pid
 	for range 2 { // again after an interruption
 		if err := AttachHost(network, l); err != nil {
