@@ -96,7 +96,8 @@ func (f *requestFlags) carryOut(ctx context.Context, s *session, name string, o 
 		return nil, err
 	}
 	done := false
-	err = wait.PollUntilContextTimeout(ctx, requestPoll, f.timeout, true, func(ctx context.Context) (bool, error) {
+	// A question that is under way at the end of the wait is no failure: it has the context of the command.
+	err = wait.PollUntilContextTimeout(ctx, requestPoll, f.timeout, true, func(context.Context) (bool, error) {
 		if err := s.Get(ctx, s.key(name), h); err != nil {
 			return false, err
 		}

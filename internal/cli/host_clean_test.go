@@ -58,6 +58,10 @@ func TestWaysOutOfAQuarantine(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
+	// However short the wait is, the host is looked at once.
+	if out, err := command("adopt", "node", "--timeout", "1ns", "-o", "json"); err != nil || !strings.Contains(out, `"done":true`) {
+		t.Errorf("%v\n%s", err, out)
+	}
 	if h := get("node"); h.Spec.Claim == nil || h.Spec.Claim.MachineName != "m" || h.Spec.ClaimGeneration != 5 || !ptr.Deref(h.Spec.Desired.Bootstrapped, false) {
 		t.Errorf("%+v", h.Spec)
 	}
