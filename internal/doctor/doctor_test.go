@@ -62,6 +62,7 @@ func healthy() *Snapshot {
 	s.Clusters = []clusterv1.Cluster{cluster}
 
 	machine := clusterv1.Machine{ObjectMeta: objectMeta("a-1"), Spec: clusterv1.MachineSpec{ClusterName: "a"}}
+	machine.Labels[clusterv1.MachineControlPlaneLabel] = ""
 	machine.OwnerReferences = []metav1.OwnerReference{{Kind: "KubeadmControlPlane", Name: "a-cp", Controller: ptr.To(true)}}
 	machine.Status.CertificatesExpiryDate = ago(-200 * 24 * time.Hour)
 	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: "a-1"}

@@ -59,6 +59,18 @@ func (f Finding) next(format string, args ...any) Finding {
 	return f
 }
 
+// severitySince is the severity of a trouble that a restart of a host or of one of its programs causes,
+// too: a note in its first minute, an error from the fifth on.
+func (s *Snapshot) severitySince(begin time.Time) Severity {
+	switch age := s.Now.Sub(begin); {
+	case age >= 5*time.Minute:
+		return Error
+	case age >= time.Minute:
+		return Warning
+	}
+	return Note
+}
+
 // describe is the command that shows conditions and events of the object.
 func (f Finding) describe() Finding {
 	namespace := ""

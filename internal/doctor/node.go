@@ -12,14 +12,9 @@ import (
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
-const (
-	// nodeWarning and nodeError are the ages from which a Node in trouble is a warning and an
-	// error: before that it is a note, as a restart of the kubelet or of the host takes as long.
-	nodeWarning, nodeError = time.Minute, 5 * time.Minute
-	// nodePatience is how long a host that was provisioned may be without a Node: its kubelet
-	// starts then.
-	nodePatience = 2 * time.Minute
-)
+// nodePatience is how long a host that was provisioned may be without a Node: its kubelet
+// starts then.
+const nodePatience = 2 * time.Minute
 
 var _ = register(Check{
 	Layer:  Machines + 6,
@@ -54,16 +49,9 @@ var _ = register(Check{
 	},
 })
 
-// troubled is the finding of a Node in trouble; the older that is, the worse.
+// troubled is the finding of a Node in trouble.
 func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *status.NodeTrouble) Finding {
-	severity := Note
-	switch age := s.Now.Sub(trouble.Since); {
-	case age >= nodeError:
-		severity = Error
-	case age >= nodeWarning:
-		severity = Warning
-	}
-	f := atHostMachine(m, severity).since(trouble.Since)
+	f := atHostMachine(m, s.severitySince(trouble.Since)).since(trouble.Since)
 	f.Message = trouble.Message
 	if h := m.Status.HostRef.Name; h != "" && h != trouble.Node {
 		f.Message += fmt.Sprintf(" (host %s)", h)

@@ -30,7 +30,7 @@ type Unread = snapshot.Unread
 // Snapshot.Unread; it is an error only when that is everything.
 func Read(ctx context.Context, c client.Reader, scope status.Scope, now time.Time) (*Snapshot, error) {
 	s, err := snapshot.Read(ctx, c, scope.Namespace,
-		snapshot.Clusters, snapshot.Machines, snapshot.HostClusters, snapshot.HostMachines, snapshot.HostMachinePools, snapshot.Hosts,
+		snapshot.Clusters, snapshot.Machines, snapshot.MachineHealthChecks, snapshot.HostClusters, snapshot.HostMachines, snapshot.HostMachinePools, snapshot.Hosts,
 		snapshot.LifecycleRuns, snapshot.LifecyclePolicies, snapshot.ExtensionConfigs, snapshot.HostExtensionConfigs,
 		snapshot.AgentReleases, snapshot.Requests, snapshot.Tokens, snapshot.Providers)
 	if err != nil {

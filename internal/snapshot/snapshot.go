@@ -30,6 +30,7 @@ type Snapshot struct {
 	Machines             []clusterv1.Machine
 	MachinePools         []clusterv1.MachinePool
 	MachineDeployments   []clusterv1.MachineDeployment
+	MachineHealthChecks  []clusterv1.MachineHealthCheck
 	HostClusters         []infrav1.HostCluster
 	HostMachines         []infrav1.HostMachine
 	HostMachinePools     []infrav1.HostMachinePool
@@ -139,6 +140,7 @@ var (
 	Machines             = namespaced("Machine", func(s *Snapshot, l *clusterv1.MachineList) { s.Machines = l.Items })
 	MachinePools         = namespaced("MachinePool", func(s *Snapshot, l *clusterv1.MachinePoolList) { s.MachinePools = l.Items })
 	MachineDeployments   = namespaced("MachineDeployment", func(s *Snapshot, l *clusterv1.MachineDeploymentList) { s.MachineDeployments = l.Items })
+	MachineHealthChecks  = namespaced("MachineHealthCheck", func(s *Snapshot, l *clusterv1.MachineHealthCheckList) { s.MachineHealthChecks = l.Items })
 	HostClusters         = namespaced("HostCluster", func(s *Snapshot, l *infrav1.HostClusterList) { s.HostClusters = l.Items })
 	HostMachines         = namespaced("HostMachine", func(s *Snapshot, l *infrav1.HostMachineList) { s.HostMachines = l.Items })
 	HostMachinePools     = namespaced("HostMachinePool", func(s *Snapshot, l *infrav1.HostMachinePoolList) { s.HostMachinePools = l.Items })
