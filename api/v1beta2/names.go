@@ -24,6 +24,10 @@ const (
 // Its value is the claimGeneration that the word is for, or true for the present one.
 const ClearQuarantineAnnotation = "infrastructure.slipway.dev/clear-quarantine"
 
+// MaintenanceReasonAnnotation on a Host says why an operator keeps it from being claimed, by
+// spec.unschedulable or spec.evacuate. It is for people: doctor shows it.
+const MaintenanceReasonAnnotation = "infrastructure.slipway.dev/maintenance-reason"
+
 // ReleaseOrphanAnnotation on a Host is an operator's request to reset a host whose
 // HostMachine vanished. Its value must be the claimID, so that it can't hit a
 // later claim. Without it such a host is left alone: an object that vanished is

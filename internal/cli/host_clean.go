@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,11 +24,13 @@ import (
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
-// requestFlags are those of the commands that end a quarantine.
+// requestFlags are those of the commands that request something of hosts.
 type requestFlags struct {
 	managementFlags
 	timeout time.Duration
 	output  string
+	// reason why a host is kept from being claimed.
+	reason string
 	// cluster and machine are those of a node that is adopted.
 	cluster, machine string
 }
@@ -49,6 +52,8 @@ type hostRequest struct {
 	done func(h *infrav1.Host) (bool, error)
 	// waits is what a request waits for that was not carried out in time.
 	waits string
+	// oneByOne has hosts wait for the one before them, and ends with one that was not carried out.
+	oneByOne bool
 }
 
 func (f *requestFlags) command(use, short, long, example string, of func() hostRequest) *cobra.Command {
@@ -60,13 +65,18 @@ func (f *requestFlags) command(use, short, long, example string, of func() hostR
 			}
 			var requested []requestedHost
 			var failed []error
-			for _, name := range names {
-				h, err := f.carryOut(cmd.Context(), s, name, of())
+			for i, name := range names {
+				request := of()
+				h, err := f.carryOut(cmd.Context(), s, name, request)
 				if err != nil {
 					failed = append(failed, fmt.Errorf("host %s: %w", name, err))
-					continue
+				} else {
+					requested = append(requested, *h)
 				}
-				requested = append(requested, *h)
+				if left := names[i+1:]; request.oneByOne && (err != nil || !h.Done) && len(left) > 0 {
+					failed = append(failed, fmt.Errorf("not requested of %s, as host %s does not run again yet", strings.Join(left, ", "), name))
+					break
+				}
 			}
 			if len(requested) > 0 {
 				failed = append(failed, requestResult(requested).write(cmd.OutOrStdout(), f.output))

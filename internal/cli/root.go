@@ -76,13 +76,14 @@ func asPlugin(root *cobra.Command) {
 func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "host",
-		Short: "Look at hosts, add, enroll, approve, assign, adopt, reset and remove them",
+		Short: "Look at hosts, add, enroll, approve, assign, adopt, maintain, reset and remove them",
 	}
 	if p.Local != nil {
-		command.Short = "Look at hosts, add, enroll, approve, adopt, reset, enter and remove them, and break and mend local ones"
+		command.Short = "Look at hosts, add, enroll, approve, adopt, maintain, reset, enter and remove them, and break and mend local ones"
 	}
 	command.AddCommand(hostListCommand(p), hostAddCommand(p), hostRemoveCommand(p), hostTokenCommand(p), hostApproveCommand(p), hostAssignCommand(p),
-		hostAdoptCommand(p), hostResetCommand(p), hostClearCommand(p))
+		hostAdoptCommand(p), hostResetCommand(p), hostClearCommand(p),
+		hostCordonCommand(p), hostUncordonCommand(p), hostEvacuateCommand(p), hostRebootCommand(p))
 	command.AddCommand(own...)
 	return command
 }

@@ -559,10 +559,11 @@ var cases = []testCase{
 	}},
 	{"hosts are kept back", func(s *Snapshot) {
 		s.Hosts[0].Spec.Evacuate, s.Hosts[1].Spec.Unschedulable = ptr.To(true), ptr.To(true)
+		metav1.SetMetaDataAnnotation(&s.Hosts[0].ObjectMeta, infrav1.MaintenanceReasonAnnotation, "new disks")
 		set(&s.Hosts[1].Status.Conditions, infrav1.AvailableCondition, "False", infrav1.HostUnschedulableReason, "")
 	}, []want{
-		{"HostKeptBack", Note, h1, 0, "spec.evacuate", `'{"spec":{"evacuate":false}}'`},
-		{"HostKeptBack", Note, h2, 3 * time.Hour, "spec.unschedulable", `'{"spec":{"unschedulable":false}}'`},
+		{"HostKeptBack", Note, h1, 0, "spec.evacuate is set: new disks", "slipway host uncordon h1 -n prod"},
+		{"HostKeptBack", Note, h2, 3 * time.Hour, "spec.unschedulable", "slipway host uncordon h2 -n prod"},
 	}},
 }
 

@@ -11,7 +11,7 @@ var _ = register(Check{
 	Layer:  Housekeeping + 4,
 	Name:   "HostKeptBack",
 	Means:  "somebody keeps a host from being claimed, by `spec.unschedulable` or `spec.evacuate`",
-	Remedy: "Unset the field when the host may be used again.",
+	Remedy: "End the maintenance when the host may be used again: `slipway host uncordon`.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			field, reason := "unschedulable", infrav1.HostUnschedulableReason
@@ -22,10 +22,13 @@ var _ = register(Check{
 			}
 			f := atHost(h, Note)
 			f.Message = "spec." + field + " is set"
+			if why := h.Annotations[infrav1.MaintenanceReasonAnnotation]; why != "" {
+				f.Message += ": " + why
+			}
 			if c := condition(h.Status.Conditions, infrav1.AvailableCondition, metav1.ConditionFalse, reason); c != nil {
 				f = f.since(c.LastTransitionTime.Time)
 			}
-			return f.next(`kubectl patch %s -n %s --type=merge -p '{"spec":{"%s":false}}'`, f.Object.Resource(), h.Namespace, field), true
+			return f.next("slipway host uncordon %s -n %s", h.Name, h.Namespace), true
 		})
 	},
 })
