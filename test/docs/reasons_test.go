@@ -31,17 +31,16 @@ func TestReasonsReference(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Reasons of conditions\n\nWhat each reason in the status of an object means and, when something is wrong, what to do. " +
 		"Written by `make docs` from the constants of\n`github.com/slipway-dev/slipway/" + apiPackage + "`, which programs compare with. " +
-		"An index by what messages say is [troubleshooting](../troubleshooting.md).\n")
+		"[Troubleshooting](../troubleshooting.md) is an index by message.\n")
+	page.WriteString("\n| condition | reason | constant | means |\n|---|---|---|---|\n")
 	listed := 0
 	for _, group := range api.groups {
-		fmt.Fprintf(&page, "\n## %s\n\n", group.heading)
 		if group.intro != "" {
-			fmt.Fprintf(&page, "%s\n\n", api.plain(group.intro))
+			fmt.Fprintf(&page, "| %s | | | %s |\n", group.heading, api.plain(group.intro))
 		}
-		page.WriteString("| reason | constant | means |\n|---|---|---|\n")
 		for _, r := range group.reasons {
 			listed++
-			fmt.Fprintf(&page, "| `%s` | `%s` | %s |\n", api.value(r.name), r.name, api.plain(r.meaning))
+			fmt.Fprintf(&page, "| %s | `%s` | `%s` | %s |\n", group.heading, api.value(r.name), r.name, api.plain(r.meaning))
 		}
 	}
 	if listed < 80 {

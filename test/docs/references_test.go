@@ -132,7 +132,7 @@ func TestProgramsReference(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links programs")
 	}
-	page := bytes.NewBufferString("# Flags of the programs\n\nWhat each program prints with `--help`, written by `make docs`. " +
+	page := bytes.NewBufferString("# Flags of the programs\n\nWhat each program prints with `--help`, with a line for each flag, written by `make docs`. " +
 		"The command line `slipway` has [a page of its own](cli.md).\n")
 	var binary string
 	for _, name := range []string{"slipway-agent", "slipway-agent join", "slipway-agent software", "slipway-agent uninstall", "slipway-manager", "slipway-lifecycle", "slipway-bundle"} {
@@ -147,7 +147,8 @@ func TestProgramsReference(t *testing.T) {
 		if err != nil || len(out) < 200 {
 			t.Fatalf("%s --help: %v\n%s", name, err, out)
 		}
-		fmt.Fprintf(page, "\n## %s\n\n```\n%s\n```\n", name, strings.TrimSpace(strings.ReplaceAll(string(out), "\t", "    ")))
+		help := strings.ReplaceAll(string(out), "\n    \t", "  ") // a flag's meaning has its own line
+		fmt.Fprintf(page, "\n## %s\n\n```\n%s\n```\n", name, strings.TrimSpace(strings.ReplaceAll(help, "\t", "    ")))
 	}
 	compare(t, "docs/reference/programs.md", page.Bytes())
 }

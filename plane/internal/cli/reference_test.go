@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -78,12 +80,9 @@ func flagsOf(command *cobra.Command) *pflag.FlagSet {
 	return flags
 }
 
-// describe writes what a command says of itself. One that only holds others has no usage.
+// describe writes the help of a command. One that only holds others has no usage.
 func describe(page *strings.Builder, command *cobra.Command, common *pflag.FlagSet) {
-	fmt.Fprintf(page, "\n## %s\n\n%s\n", command.CommandPath(), command.Short)
-	if command.Long != "" && command.Long != command.Short {
-		fmt.Fprintf(page, "\n%s\n", strings.TrimSpace(command.Long))
-	}
+	fmt.Fprintf(page, "\n## %s\n\n%s\n", command.CommandPath(), wrap(cmp.Or(strings.TrimSpace(command.Long), command.Short)))
 	own, names := pflag.NewFlagSet(command.Name(), pflag.ContinueOnError), []string{}
 	flagsOf(command).VisitAll(func(f *pflag.Flag) {
 		if c := common.Lookup(f.Name); c != nil && c.Usage == f.Usage && c.DefValue == f.DefValue {
@@ -97,15 +96,44 @@ func describe(page *strings.Builder, command *cobra.Command, common *pflag.FlagS
 	}
 	fmt.Fprintf(page, "\n```\n%s\n", command.UseLine())
 	if command.Example != "" {
-		fmt.Fprintf(page, "\n%s\n", strings.TrimRight(command.Example, "\n"))
+		fmt.Fprintf(page, "%s\n", strings.Trim(command.Example, "\n"))
 	}
-	if own.HasAvailableFlags() {
-		fmt.Fprintf(page, "\n%s", own.FlagUsages())
-	}
+	page.WriteString(own.FlagUsages())
 	if len(names) > 0 {
-		fmt.Fprintf(page, "\n      %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(page, "      %s\n", strings.Join(names, ", "))
 	}
 	page.WriteString("```\n")
+}
+
+// width is that of the documents; help is wrapped for terminals.
+const width = 160
+
+// wrap wraps the paragraphs of a text anew, except those with indented lines.
+func wrap(text string) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") {
+			continue
+		}
+		var out strings.Builder
+		column := 0
+		for word := range strings.FieldsSeq(p) {
+			length := utf8.RuneCountInString(word)
+			switch {
+			case column == 0:
+			case column+1+length > width:
+				out.WriteByte('\n')
+				column = 0
+			default:
+				out.WriteByte(' ')
+				column++
+			}
+			out.WriteString(word)
+			column += length
+		}
+		paragraphs[i] = out.String()
+	}
+	return strings.Join(paragraphs, "\n\n")
 }
 
 // withSubcommands lists what a user can call, in the order of the help. What completion is for
