@@ -52,14 +52,14 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// commonFlags are those that at least five commands have with the same default and description.
+// commonFlags are those that at least three commands have with the same default and description.
 func commonFlags(commands []*cobra.Command) *pflag.FlagSet {
 	type meaning struct{ name, value, usage string }
 	count, common := map[meaning]int{}, pflag.NewFlagSet("common", pflag.ContinueOnError)
 	for _, command := range commands {
 		flagsOf(command).VisitAll(func(f *pflag.Flag) {
 			m := meaning{f.Name, f.DefValue, f.Usage}
-			if count[m]++; count[m] == 5 && common.Lookup(f.Name) == nil {
+			if count[m]++; count[m] == 3 && common.Lookup(f.Name) == nil {
 				common.AddFlag(f)
 			}
 		})
