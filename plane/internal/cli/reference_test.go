@@ -82,7 +82,7 @@ func flagsOf(command *cobra.Command) *pflag.FlagSet {
 
 // describe writes the help of a command. One that only holds others has no usage.
 func describe(page *strings.Builder, command *cobra.Command, common *pflag.FlagSet) {
-	fmt.Fprintf(page, "\n## %s\n\n%s\n", command.CommandPath(), wrap(cmp.Or(strings.TrimSpace(command.Long), command.Short)))
+	fmt.Fprintf(page, "\n## %s\n%s\n", command.CommandPath(), wrap(cmp.Or(strings.TrimSpace(command.Long), command.Short)))
 	own, names := pflag.NewFlagSet(command.Name(), pflag.ContinueOnError), []string{}
 	flagsOf(command).VisitAll(func(f *pflag.Flag) {
 		if c := common.Lookup(f.Name); c != nil && c.Usage == f.Usage && c.DefValue == f.DefValue {
@@ -94,7 +94,7 @@ func describe(page *strings.Builder, command *cobra.Command, common *pflag.FlagS
 	if !command.Runnable() || command.HasAvailableSubCommands() && !own.HasAvailableFlags() {
 		return // it shows its help
 	}
-	fmt.Fprintf(page, "\n```\n%s\n", command.UseLine())
+	fmt.Fprintf(page, "```\n%s\n", command.UseLine())
 	if command.Example != "" {
 		fmt.Fprintf(page, "%s\n", strings.Trim(command.Example, "\n"))
 	}
