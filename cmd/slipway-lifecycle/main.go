@@ -7,14 +7,14 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
+	"github.com/slipway-dev/slipway/internal/lifecycle/engine"
 	"github.com/slipway-dev/slipway/internal/program"
 )
 
 func main() {
-	options := manager.DefaultOptions()
+	options := engine.DefaultOptions()
 	program.Main(program.Program{
 		Name: "slipway-lifecycle", BindFlags: options.BindFlags,
-		Run: func(ctx context.Context, config *rest.Config) error { return manager.Run(ctx, config, options) },
+		Run: func(ctx context.Context, config *rest.Config) error { return engine.Run(ctx, config, options) },
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
@@ -28,7 +28,7 @@ func Explain(ctx context.Context, c client.Reader, cluster client.ObjectKey, now
 	if err := c.List(ctx, policies, client.InNamespace(cluster.Namespace)); err != nil {
 		return Explanation{}, fmt.Errorf("list LifecyclePolicies: %w", err)
 	}
-	matcher := &match.Matcher{}
+	matcher := &expression.Matcher{}
 	for i := range policies.Items {
 		e.Policies = append(e.Policies, policyOf(ctx, matcher, &policies.Items[i], object))
 	}
@@ -91,13 +91,13 @@ func inOrder(runs []lifecyclev1.LifecycleRun) {
 	})
 }
 
-func policyOf(ctx context.Context, matcher *match.Matcher, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) Policy {
+func policyOf(ctx context.Context, matcher *expression.Matcher, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster) Policy {
 	p := Policy{Name: policy.Name, Mode: policy.Spec.Mode, Hooks: []lifecyclev1.HookName{}}
 	for _, hook := range policy.Spec.Hooks {
 		p.Hooks = append(p.Hooks, hook.Hook)
 	}
 	mismatch, err := matcher.Match(ctx, policy, cluster)
-	p.Matches, p.Message = err == nil && mismatch == match.None, string(mismatch)
+	p.Matches, p.Message = err == nil && mismatch == expression.NoMismatch, string(mismatch)
 	if err != nil {
 		p.Message = fmt.Sprintf("whether it matches cannot be known, which holds the Cluster back: %v", err)
 	}

@@ -37,7 +37,7 @@ var timed = map[string]struct {
 	"internal/controller/extensionconfig/controller_test.go": {1, "the fault takes the 10 s after which the SDK gives a discovery up"},
 	"internal/hostbundle/registry/drip_test.go":              {1, "in a bubble of its callers"},
 	"internal/lifecycle/hooks/latency_test.go":               {2, "measures, in the deep suite"},
-	"internal/lifecycle/manager/queue_test.go":               {1, "a fault of upstream's, provoked; too late is no failure"},
+	"internal/lifecycle/engine/queue_test.go":                {1, "a fault of upstream's, provoked; too late is no failure"},
 	"internal/manager/flow_test.go":                          {1, "the pause of played agents"},
 	"internal/provision/remove_test.go":                      {1, "nothing happens between two polls of the command; it has no later effect to wait for"},
 	"plane/internal/component/group_test.go":                 {1, "in a bubble of its callers"},

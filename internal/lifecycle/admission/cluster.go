@@ -17,7 +17,7 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 )
 
@@ -145,7 +145,7 @@ func (k clusterKeeper) guards(ctx context.Context, hook lifecyclev1.HookName, cl
 		if p.Spec.Mode == lifecyclev1.ModeAudit || !p.DeletionTimestamp.IsZero() || len(p.Steps(hook)) == 0 || !plan.Enforces(p, hook, cluster) {
 			continue
 		}
-		if mismatch, err := k.matcher.Match(ctx, p, cluster); err != nil || mismatch == match.None {
+		if mismatch, err := k.matcher.Match(ctx, p, cluster); err != nil || mismatch == expression.NoMismatch {
 			guards = append(guards, p)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/policy"
 )
@@ -32,7 +32,7 @@ type deletionGates struct {
 	// held back elsewhere.
 	namespace string
 	reader    client.Reader
-	matcher   match.Matcher
+	matcher   expression.Matcher
 }
 
 // held names the Clusters of the policy's namespace whose deletion, now or later, waits for
@@ -52,7 +52,7 @@ func (g *deletionGates) held(ctx context.Context, p *lifecyclev1.LifecyclePolicy
 			continue
 		}
 		// A policy of which this cannot be known holds the Cluster back.
-		if mismatch, err := g.matcher.Match(ctx, p, cluster); err != nil || mismatch == match.None {
+		if mismatch, err := g.matcher.Match(ctx, p, cluster); err != nil || mismatch == expression.NoMismatch {
 			held = append(held, cluster.Name)
 		}
 	}

@@ -8,5 +8,5 @@
 //	run.go       the webhook of runs: who may decide, and that nobody else makes or changes one
 //	decision.go  which decisions a run can take now, pure
 //
-// It may import policy, rights, plan, match, step, expression, schedule, jobspec and endpoint.
+// It may import policy, rights, plan, step and expression.
 package admission

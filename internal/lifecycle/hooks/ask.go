@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/enforcement"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
 
 // AskReconciler asks in the place of Cluster API for Clusters without a topology, which no
@@ -49,7 +49,7 @@ func (r *AskReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 	// Where the API server does not ask about Clusters, nobody has looked at who asks for
 	// the steps, and nothing would wait for them.
-	enabled, readErr := enforcement.Enabled(ctx, r.Handler.APIReader, cluster.Namespace)
+	enabled, readErr := rights.Enforced(ctx, r.Handler.APIReader, cluster.Namespace)
 	errs := []error{err, readErr}
 	if !enabled {
 		if err := errors.Join(errs...); err != nil {

@@ -3,7 +3,7 @@
 // Cluster has its LifecycleRun, and says what the runs say.
 //
 //	is the hook due for the Cluster, as the API server has it? if not, an error
-//	policies (cache) ── match ──> per policy its newest run (cache)
+//	policies (cache) ── matcher ──> per policy its newest run (cache)
 //	                                 none, or given up ──> create: the name follows from
 //	                                                       the call, so replicas agree
 //	                                 waits ──────────────> retryAfterSeconds and why

@@ -16,7 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/sdk/extension"
 )
@@ -49,7 +49,7 @@ type Handler struct {
 	// Clock tells whether a window is open.
 	Clock clock.PassiveClock
 
-	matcher match.Matcher
+	matcher expression.Matcher
 }
 
 // event is one call of a hook.
@@ -270,7 +270,7 @@ func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) (
 			log.FromContext(ctx).Error(err, "Left out a LifecyclePolicy in mode Audit", "LifecyclePolicy", klog.KObj(policy))
 		case err != nil:
 			errs = append(errs, err)
-		case mismatch == match.None:
+		case mismatch == expression.NoMismatch:
 			selected = append(selected, policy)
 		}
 	}

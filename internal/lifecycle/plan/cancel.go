@@ -18,7 +18,7 @@ import (
 )
 
 // CancelReason says why a run is to be given up; empty to go on. The policy is nil when
-// it is known to be gone. That it is still about the Cluster, package match knows.
+// it is known to be gone. That it is still about the Cluster, expression.Matcher knows.
 //
 // A run that has succeeded is given up, too, when its upgrade is called off: what was
 // approved and executed for it does not count when the version is asked for again.

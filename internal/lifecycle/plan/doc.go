@@ -14,5 +14,5 @@
 // executor is about to create is stored before it does (step.Result.Job); the outcome
 // of an attempt is stored after it.
 //
-// It may import the API, step and schedule, and neither a client nor a context.
+// It may import the API and step, and neither a client nor a context.
 package plan

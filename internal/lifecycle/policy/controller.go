@@ -20,7 +20,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
@@ -41,7 +41,7 @@ type Reconciler struct {
 	Rights *rights.Checker
 	Clock  clock.PassiveClock
 
-	matcher match.Matcher
+	matcher expression.Matcher
 }
 
 const (

@@ -15,10 +15,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/enforcement"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
-	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
@@ -100,7 +99,7 @@ func Conflict(a, b *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster, n
 		hook := a.Spec.Hooks[i].Hook
 		for _, one := range windows(a.Spec.Hooks[i].Steps) {
 			for _, another := range windows(b.Steps(hook)) {
-				if !schedule.Overlap(one.window, another.window, now, horizon) {
+				if !step.Overlap(one.window, another.window, now, horizon) {
 					return fmt.Sprintf("%s: the window of step %s is never open at the same time as that of step %s of LifecyclePolicy %s, so the hook never passes; change one of them",
 						hook, one.step, another.step, b.Name)
 				}
@@ -112,7 +111,7 @@ func Conflict(a, b *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster, n
 
 type namedWindow struct {
 	step   string
-	window *schedule.Window
+	window *step.Window
 }
 
 func windows(steps []lifecyclev1.Step) []namedWindow {
@@ -121,7 +120,7 @@ func windows(steps []lifecyclev1.Step) []namedWindow {
 		if steps[i].Window == nil {
 			continue
 		}
-		if window, err := schedule.Parse(*steps[i].Window); err == nil {
+		if window, err := step.ParseWindow(*steps[i].Window); err == nil {
 			found = append(found, namedWindow{steps[i].Name, window})
 		}
 	}
@@ -134,8 +133,8 @@ func meet(a, b *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster) bool 
 		return true
 	}
 	for i := range clusters {
-		selectedByA, errA := match.Selects(a, &clusters[i])
-		selectedByB, errB := match.Selects(b, &clusters[i])
+		selectedByA, errA := expression.Selects(a, &clusters[i])
+		selectedByB, errB := expression.Selects(b, &clusters[i])
 		if errA == nil && errB == nil && selectedByA && selectedByB {
 			return true
 		}
@@ -149,14 +148,14 @@ const maxNamed = 10
 // WithoutTopology tells of the Clusters that a policy is about and that are held back at
 // not all of its hooks, as they have no topology; empty when there are none. One of which
 // that cannot be known counts.
-func WithoutTopology(ctx context.Context, matcher *match.Matcher, p *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster) string {
+func WithoutTopology(ctx context.Context, matcher *expression.Matcher, p *lifecyclev1.LifecyclePolicy, clusters []clusterv1.Cluster) string {
 	var names []string
 	for i := range clusters {
 		cluster := &clusters[i]
 		if !slices.ContainsFunc(p.Spec.Hooks, func(h lifecyclev1.HookPolicy) bool { return !plan.Enforces(p, h.Hook, cluster) }) {
 			continue
 		}
-		if mismatch, err := matcher.Match(ctx, p, cluster); err != nil || mismatch == match.None {
+		if mismatch, err := matcher.Match(ctx, p, cluster); err != nil || mismatch == expression.NoMismatch {
 			names = append(names, cluster.Name)
 		}
 	}
@@ -183,7 +182,7 @@ func NotEnabled(ctx context.Context, reader client.Reader, p *lifecyclev1.Lifecy
 	if p.Spec.Enforcement != lifecyclev1.EnforcementAll {
 		return "", nil
 	}
-	enabled, err := enforcement.Enabled(ctx, reader, p.Namespace)
+	enabled, err := rights.Enforced(ctx, reader, p.Namespace)
 	if err != nil || enabled {
 		return "", err
 	}

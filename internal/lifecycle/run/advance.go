@@ -9,7 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
@@ -316,7 +316,7 @@ func (r *Reconciler) cancel(ctx context.Context, s *scope) error {
 // unmatched says why the policy is not about the Cluster any more; empty when it is.
 func (r *Reconciler) unmatched(ctx context.Context, s *scope) (string, error) {
 	mismatch, err := r.matcher.Match(ctx, s.policy, s.cluster)
-	if err != nil || mismatch == match.None {
+	if err != nil || mismatch == expression.NoMismatch {
 		return "", err
 	}
 	return fmt.Sprintf("LifecyclePolicy %s is not about the Cluster any more: %s", s.policy.Name, mismatch), nil

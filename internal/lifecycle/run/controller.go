@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/tracing"
@@ -54,7 +54,7 @@ type Reconciler struct {
 
 	attempts attempts
 	flights  flights
-	matcher  match.Matcher
+	matcher  expression.Matcher
 }
 
 // scope is what one reconcile knows.

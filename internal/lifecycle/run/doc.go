@@ -21,5 +21,5 @@
 // Metrics: slipway_lifecycle_runs, slipway_lifecycle_blocked_seconds,
 // slipway_lifecycle_step_duration_seconds, slipway_lifecycle_attempt_failures_total.
 //
-// It may import match, plan, rights, step and internal/tracing.
+// It may import expression, plan, rights, step and internal/tracing.
 package run

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
 )
 
 // longestWindowPause bounds how late an opening is noticed after a clock was set forward.
@@ -28,10 +27,10 @@ func (windowKind) Is(s *lifecyclev1.Step) bool { return s.Window != nil }
 // Facts implements Kind.
 func (windowKind) Facts(s *lifecyclev1.Step) Facts {
 	return Facts{
-		Doing:    fmt.Sprintf("waits for the window %q (%s)", s.Window.Schedule, cmp.Or(s.Window.TimeZone, schedule.DefaultTimeZone)),
+		Doing:    fmt.Sprintf("waits for the window %q (%s)", s.Window.Schedule, cmp.Or(s.Window.TimeZone, DefaultTimeZone)),
 		Approval: "", Limit: 0, Waits: true, FollowsCluster: false, Workload: "",
 		Lasting: func(now time.Time) (Lasting, error) {
-			opening, err := schedule.Parse(*s.Window)
+			opening, err := ParseWindow(*s.Window)
 			if err != nil {
 				return Lasting{}, err
 			}
@@ -51,13 +50,13 @@ func (windowKind) Needs(string, *lifecyclev1.Step, *field.Path) Needs {
 func (windowKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
 	w := s.Window
 	at = at.Child("window")
-	_, err := schedule.Parse(*w)
+	_, err := ParseWindow(*w)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, schedule.ErrTimeZone):
+	case errors.Is(err, ErrTimeZone):
 		return field.ErrorList{field.Invalid(at.Child("timeZone"), w.TimeZone, err.Error())}
-	case errors.Is(err, schedule.ErrDuration):
+	case errors.Is(err, ErrDuration):
 		return field.ErrorList{field.Invalid(at.Child("durationSeconds"), w.DurationSeconds, err.Error())}
 	}
 	return field.ErrorList{field.Invalid(at.Child("schedule"), w.Schedule, err.Error())}
@@ -65,7 +64,7 @@ func (windowKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList 
 
 // Execute is done while the window is open.
 func (windowKind) Execute(_ context.Context, in Input) (Result, error) {
-	opening, err := schedule.Parse(*in.Step.Window)
+	opening, err := ParseWindow(*in.Step.Window)
 	if err != nil {
 		return Result{}, Terminal(err, "correct the policy, then retry")
 	}
@@ -92,7 +91,7 @@ const warningHorizon = 366 * 24 * time.Hour
 
 // Warnings implements Warner.
 func (windowKind) Warnings(s *lifecyclev1.Step, now time.Time) []string {
-	opening, err := schedule.Parse(*s.Window)
+	opening, err := ParseWindow(*s.Window)
 	if err != nil {
 		return nil
 	}

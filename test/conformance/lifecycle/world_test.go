@@ -24,7 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
+	"github.com/slipway-dev/slipway/internal/lifecycle/engine"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -81,7 +81,7 @@ func run(m *testing.M) int {
 
 func (w *world) start(ctx context.Context, dir string) error {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), manager.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), engine.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	var err error

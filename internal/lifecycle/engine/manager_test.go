@@ -1,4 +1,4 @@
-package manager_test
+package engine_test
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
+	"github.com/slipway-dev/slipway/internal/lifecycle/engine"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
@@ -45,13 +45,13 @@ var env *testenv.Env
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(klog.Background())
 	addToScheme := func(s *runtime.Scheme) error {
-		return errors.Join(manager.AddToScheme(s), admissionv1.AddToScheme(s), rbacv1.AddToScheme(s))
+		return errors.Join(engine.AddToScheme(s), admissionv1.AddToScheme(s), rbacv1.AddToScheme(s))
 	}
 	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error { env = e; return nil }))
 }
 
-// engine is one replica.
-type engine struct {
+// replica is one of the engine.
+type replica struct {
 	*sdkclient.Client
 	// webhooks is host:port of its webhooks, ca what signed its certificate.
 	webhooks string
@@ -66,17 +66,17 @@ type engine struct {
 
 // startEngine runs a replica until the end of the test, or until it is stopped, and
 // waits until it answers.
-func startEngine(t *testing.T, namespace string) *engine {
+func startEngine(t *testing.T, namespace string) *replica {
 	t.Helper()
 	return startEngineAs(t, env.Config, namespace, nil)
 }
 
 // startEngineAs runs one with the rights of a user, and other options.
-func startEngineAs(t *testing.T, config *rest.Config, namespace string, change func(*manager.Options)) *engine {
+func startEngineAs(t *testing.T, config *rest.Config, namespace string, change func(*engine.Options)) *replica {
 	t.Helper()
 	ca, dir := hooktest.NewCA(t), t.TempDir()
 	ca.Files(dir, "tls")
-	o := manager.DefaultOptions()
+	o := engine.DefaultOptions()
 	o.ExtensionAddress, o.CertDir, o.DrainDelay = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(t))), dir, 0
 	callers := hooktest.NewCA(t)
 	o.ExtensionClientCAFile, o.ExtensionClientNames = filepath.Join(dir, "callers.crt"), []string{"core"}
@@ -96,11 +96,11 @@ func startEngineAs(t *testing.T, config *rest.Config, namespace string, change f
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := manager.Run(ctx, config, o); err != nil {
+		if err := engine.Run(ctx, config, o); err != nil {
 			t.Errorf("the engine failed: %v", err)
 		}
 	}()
-	e := &engine{webhooks: net.JoinHostPort(o.WebhookHost, strconv.Itoa(o.WebhookPort)), url: "https://" + o.ExtensionAddress, ca: ca.PEM, callers: callers, stop: func() { cancel(); <-done }}
+	e := &replica{webhooks: net.JoinHostPort(o.WebhookHost, strconv.Itoa(o.WebhookPort)), url: "https://" + o.ExtensionAddress, ca: ca.PEM, callers: callers, stop: func() { cancel(); <-done }}
 	t.Cleanup(e.stop)
 	poll.Until(t, "the extension answers", func() error {
 		c, err := e.discover(t, callers, "core")
@@ -111,7 +111,7 @@ func startEngineAs(t *testing.T, config *rest.Config, namespace string, change f
 }
 
 // discover calls with a certificate of that name; without one when nobody signs it.
-func (e *engine) discover(t *testing.T, signer *hooktest.CA, name string) (*sdkclient.Client, error) {
+func (e *replica) discover(t *testing.T, signer *hooktest.CA, name string) (*sdkclient.Client, error) {
 	t.Helper()
 	catalog := hook.NewCatalog()
 	if err := capi.AddToCatalog(catalog); err != nil {
@@ -169,7 +169,7 @@ func TestHooksAreForCore(t *testing.T) {
 
 // An engine that would answer anybody does not start unless it is told to.
 func TestOpenHooksAreRefused(t *testing.T) {
-	err := manager.Run(t.Context(), &rest.Config{}, manager.DefaultOptions())
+	err := engine.Run(t.Context(), &rest.Config{}, engine.DefaultOptions())
 	if err == nil || !strings.Contains(err.Error(), "--extension-client-ca-file") || !strings.Contains(err.Error(), "--insecure-hooks") {
 		t.Errorf("got %v", err)
 	}
@@ -188,7 +188,7 @@ func newCluster(t *testing.T, namespace, name string) *clusterv1.Cluster {
 }
 
 // passes is nil when the replica lets the creation of the Cluster pass.
-func (e *engine) passes(ctx context.Context, cluster *clusterv1.Cluster) error {
+func (e *replica) passes(ctx context.Context, cluster *clusterv1.Cluster) error {
 	result, err := sdkclient.CallAll(ctx, e.Client, capi.BeforeClusterCreate, cluster, &hooksv1.BeforeClusterCreateRequest{Cluster: *cluster})
 	if err != nil {
 		return err
@@ -204,7 +204,7 @@ func (e *engine) passes(ctx context.Context, cluster *clusterv1.Cluster) error {
 func TestReplicas(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
-	replicas := []*engine{startEngine(t, namespace), startEngine(t, namespace)}
+	replicas := []*replica{startEngine(t, namespace), startEngine(t, namespace)}
 	policy := &lifecyclev1.LifecyclePolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"},
 		Spec: lifecyclev1.LifecyclePolicySpec{Hooks: []lifecyclev1.HookPolicy{{
@@ -262,10 +262,10 @@ func TestNetworksThatAreNone(t *testing.T) {
 		{[]string{"none"}, "connection refused"},
 		{[]string{"10.20.0.0/16", "fd00::/8"}, "connection refused"},
 	} {
-		o := manager.DefaultOptions()
+		o := engine.DefaultOptions()
 		o.InsecureHooks, o.WebhookAllowedNetworks = true, c.networks
 		o.MetricsAddress, o.ProbeAddress = "0", "0"
-		if err := manager.Run(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := engine.Run(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"}, o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v", c.networks, err)
 		}
 	}
@@ -284,7 +284,7 @@ func phaseIs(t *testing.T, namespace string, cluster *clusterv1.Cluster, want li
 }
 
 func TestFlags(t *testing.T) {
-	o := manager.DefaultOptions()
+	o := engine.DefaultOptions()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	o.BindFlags(flags)
 	if err := flags.Parse([]string{"--extension-address=:1", "--leader-elect", "--lifecyclerun-concurrency=3", "--drain-delay=1s", "--namespace=ns"}); err != nil {
@@ -293,7 +293,7 @@ func TestFlags(t *testing.T) {
 	if o.ExtensionAddress != ":1" || !o.LeaderElect || o.RunConcurrency != 3 || o.DrainDelay != time.Second || o.Namespace != "ns" {
 		t.Errorf("options = %+v", o)
 	}
-	if o.WebhookPort != manager.DefaultOptions().WebhookPort {
+	if o.WebhookPort != engine.DefaultOptions().WebhookPort {
 		t.Errorf("a flag that was not given changed its option: %+v", o)
 	}
 }

@@ -1,4 +1,4 @@
-package manager_test
+package engine_test
 
 import (
 	"bytes"
@@ -46,7 +46,7 @@ func documents(t *testing.T, files fs.FS, name string) []*unstructured.Unstructu
 }
 
 // callWebhooks has the API server call a replica's webhooks for one namespace.
-func (e *engine) callWebhooks(t *testing.T, namespace string) {
+func (e *replica) callWebhooks(t *testing.T, namespace string) {
 	t.Helper()
 	testenv.CallLifecycleWebhooks(t, env.Client, namespace, e.webhooks, e.ca)
 }

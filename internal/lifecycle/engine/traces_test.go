@@ -1,4 +1,4 @@
-package manager_test
+package engine_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
+	"github.com/slipway-dev/slipway/internal/lifecycle/engine"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
@@ -78,9 +78,9 @@ func tracedPolicy(t *testing.T, namespace string, webhook *lifecyclev1.WebhookSt
 }
 
 // tracedEngine is called by a core with traces of its own.
-func tracedEngine(t *testing.T, namespace string, core trace.TracerProvider) *engine {
+func tracedEngine(t *testing.T, namespace string, core trace.TracerProvider) *replica {
 	t.Helper()
-	e := startEngineAs(t, env.Config, namespace, func(o *manager.Options) { o.WebhookAllowedNetworks = []string{"127.0.0.0/8"} })
+	e := startEngineAs(t, env.Config, namespace, func(o *engine.Options) { o.WebhookAllowedNetworks = []string{"127.0.0.0/8"} })
 	e.tracer = core
 	var err error
 	if e.Client, err = e.discover(t, e.callers, "core"); err != nil {
@@ -90,7 +90,7 @@ func tracedEngine(t *testing.T, namespace string, core trace.TracerProvider) *en
 }
 
 // calls the hook within a span of core.
-func (e *engine) calls(t *testing.T, name string, cluster *clusterv1.Cluster) error {
+func (e *replica) calls(t *testing.T, name string, cluster *clusterv1.Cluster) error {
 	t.Helper()
 	ctx, span := e.tracer.Tracer("core").Start(t.Context(), name)
 	defer span.End()

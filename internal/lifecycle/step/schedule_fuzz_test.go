@@ -1,4 +1,4 @@
-package schedule_test
+package step_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
 // FuzzWindow holds that what Parse refuses it refuses for one of three reasons, and
@@ -25,9 +25,9 @@ func FuzzWindow(f *testing.F) {
 		if len(cron) > 128 || len(zone) > 64 || seconds > 2678400 || unix < 0 || unix > 253402300799 {
 			return
 		}
-		w, err := schedule.Parse(lifecyclev1.WindowStep{Schedule: cron, TimeZone: zone, DurationSeconds: seconds})
+		w, err := step.ParseWindow(lifecyclev1.WindowStep{Schedule: cron, TimeZone: zone, DurationSeconds: seconds})
 		if err != nil {
-			if !errors.Is(err, schedule.ErrSchedule) && !errors.Is(err, schedule.ErrTimeZone) && !errors.Is(err, schedule.ErrDuration) {
+			if !errors.Is(err, step.ErrSchedule) && !errors.Is(err, step.ErrTimeZone) && !errors.Is(err, step.ErrDuration) {
 				t.Errorf("%v wraps none of the reasons", err)
 			}
 			return
@@ -50,7 +50,7 @@ func FuzzWindow(f *testing.F) {
 				t.Errorf("%q in %q at %s: does not close at %s", cron, zone, now, until)
 			}
 		}
-		if !schedule.Overlap(w, w, now, 6*366*24*time.Hour) && !until.IsZero() {
+		if !step.Overlap(w, w, now, 6*366*24*time.Hour) && !until.IsZero() {
 			t.Errorf("%q in %q from %s: never open when it is open", cron, zone, now)
 		}
 	})

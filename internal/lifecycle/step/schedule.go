@@ -1,4 +1,4 @@
-package schedule
+package step
 
 import (
 	"errors"
@@ -40,8 +40,8 @@ type Window struct {
 	duration time.Duration
 }
 
-// Parse reads a window. The error wraps ErrSchedule, ErrTimeZone or ErrDuration.
-func Parse(step lifecyclev1.WindowStep) (*Window, error) {
+// ParseWindow reads a window. The error wraps ErrSchedule, ErrTimeZone or ErrDuration.
+func ParseWindow(step lifecyclev1.WindowStep) (*Window, error) {
 	schedule, err := parseSchedule(step.Schedule)
 	if err != nil {
 		return nil, fmt.Errorf("%w %q: %w", ErrSchedule, step.Schedule, err)

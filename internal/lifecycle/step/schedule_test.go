@@ -1,4 +1,4 @@
-package schedule_test
+package step_test
 
 import (
 	"errors"
@@ -7,12 +7,12 @@ import (
 	"time"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/schedule"
+	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
-func parse(t *testing.T, cron, zone string, duration time.Duration) *schedule.Window {
+func parse(t *testing.T, cron, zone string, duration time.Duration) *step.Window {
 	t.Helper()
-	w, err := schedule.Parse(lifecyclev1.WindowStep{Schedule: cron, TimeZone: zone, DurationSeconds: int32(duration / time.Second)})
+	w, err := step.ParseWindow(lifecyclev1.WindowStep{Schedule: cron, TimeZone: zone, DurationSeconds: int32(duration / time.Second)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,20 +92,20 @@ func TestBadWindowsNameTheField(t *testing.T) {
 		is    error
 		tells string
 	}{
-		{"no cron", lifecyclev1.WindowStep{Schedule: "at night", DurationSeconds: 60}, schedule.ErrSchedule, "at night"},
-		{"seconds", lifecyclev1.WindowStep{Schedule: "0 0 1 * * *", DurationSeconds: 60}, schedule.ErrSchedule, "5 fields"},
-		{"range", lifecyclev1.WindowStep{Schedule: "61 0 * * *", DurationSeconds: 60}, schedule.ErrSchedule, "61"},
-		{"every", lifecyclev1.WindowStep{Schedule: "@every 1h", DurationSeconds: 60}, schedule.ErrSchedule, "five fields"},
-		{"zone in the schedule", lifecyclev1.WindowStep{Schedule: "TZ=Europe/Berlin 0 1 * * *", DurationSeconds: 60}, schedule.ErrSchedule, "timeZone"},
-		{"cron zone in the schedule", lifecyclev1.WindowStep{Schedule: "CRON_TZ=Europe/Berlin 0 1 * * *", DurationSeconds: 60}, schedule.ErrSchedule, "timeZone"},
-		{"never", lifecyclev1.WindowStep{Schedule: "0 0 31 2 *", DurationSeconds: 60}, schedule.ErrSchedule, "never open"},
-		{"zone", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "Europe/Atlantis", DurationSeconds: 60}, schedule.ErrTimeZone, "Europe/Berlin"},
-		{"local zone", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "Local", DurationSeconds: 60}, schedule.ErrTimeZone, "Europe/Berlin"},
-		{"path", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "../../etc/passwd", DurationSeconds: 60}, schedule.ErrTimeZone, "tz database"},
-		{"duration", lifecyclev1.WindowStep{Schedule: "0 1 * * *"}, schedule.ErrDuration, "positive"},
+		{"no cron", lifecyclev1.WindowStep{Schedule: "at night", DurationSeconds: 60}, step.ErrSchedule, "at night"},
+		{"seconds", lifecyclev1.WindowStep{Schedule: "0 0 1 * * *", DurationSeconds: 60}, step.ErrSchedule, "5 fields"},
+		{"range", lifecyclev1.WindowStep{Schedule: "61 0 * * *", DurationSeconds: 60}, step.ErrSchedule, "61"},
+		{"every", lifecyclev1.WindowStep{Schedule: "@every 1h", DurationSeconds: 60}, step.ErrSchedule, "five fields"},
+		{"zone in the schedule", lifecyclev1.WindowStep{Schedule: "TZ=Europe/Berlin 0 1 * * *", DurationSeconds: 60}, step.ErrSchedule, "timeZone"},
+		{"cron zone in the schedule", lifecyclev1.WindowStep{Schedule: "CRON_TZ=Europe/Berlin 0 1 * * *", DurationSeconds: 60}, step.ErrSchedule, "timeZone"},
+		{"never", lifecyclev1.WindowStep{Schedule: "0 0 31 2 *", DurationSeconds: 60}, step.ErrSchedule, "never open"},
+		{"zone", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "Europe/Atlantis", DurationSeconds: 60}, step.ErrTimeZone, "Europe/Berlin"},
+		{"local zone", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "Local", DurationSeconds: 60}, step.ErrTimeZone, "Europe/Berlin"},
+		{"path", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "../../etc/passwd", DurationSeconds: 60}, step.ErrTimeZone, "tz database"},
+		{"duration", lifecyclev1.WindowStep{Schedule: "0 1 * * *"}, step.ErrDuration, "positive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := schedule.Parse(c.step)
+			_, err := step.ParseWindow(c.step)
 			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.tells) {
 				t.Errorf("got %v", err)
 			}
@@ -119,7 +119,7 @@ func TestOverlap(t *testing.T) {
 	night, noon := parse(t, "0 1 * * *", "", time.Hour), parse(t, "0 12 * * *", "", time.Hour)
 	for _, c := range []struct {
 		name string
-		a, b *schedule.Window
+		a, b *step.Window
 		want bool
 	}{
 		{"itself", night, night, true},
@@ -135,10 +135,10 @@ func TestOverlap(t *testing.T) {
 		{"through summer time only", parse(t, "0 1 * * *", "", time.Hour), parse(t, "0 3 * * *", "Europe/Berlin", time.Hour), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := schedule.Overlap(c.a, c.b, from, year); got != c.want {
+			if got := step.Overlap(c.a, c.b, from, year); got != c.want {
 				t.Errorf("got %t", got)
 			}
-			if got := schedule.Overlap(c.b, c.a, from, year); got != c.want {
+			if got := step.Overlap(c.b, c.a, from, year); got != c.want {
 				t.Errorf("the other way round: got %t", got)
 			}
 		})

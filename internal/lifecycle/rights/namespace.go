@@ -1,4 +1,4 @@
-package enforcement
+package rights
 
 import (
 	"context"
@@ -13,10 +13,10 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// Enabled says whether the API server asks about the Clusters of a namespace that have no
+// Enforced says whether the API server asks about the Clusters of a namespace that have no
 // topology, which an administrator of Namespaces decides by a label. Nothing watches it,
 // so the reader reads past the cache.
-func Enabled(ctx context.Context, reader client.Reader, name string) (bool, error) {
+func Enforced(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	if err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {

@@ -1,4 +1,4 @@
-package match
+package expression
 
 import (
 	"context"
@@ -12,15 +12,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 )
 
 // Mismatch says why a policy is not about a Cluster.
 type Mismatch string
 
 const (
-	// None means that the policy is about the Cluster.
-	None Mismatch = ""
+	// NoMismatch means that the policy is about the Cluster.
+	NoMismatch Mismatch = ""
 	// NotSelected means that the labels of the Cluster are not selected.
 	NotSelected Mismatch = "its clusterSelector does not select the Cluster"
 	// ConditionFalse means that the matchCondition is false for the Cluster.
@@ -45,20 +44,20 @@ func (m *Matcher) Match(ctx context.Context, policy *lifecyclev1.LifecyclePolicy
 	selected, err := Selects(policy, cluster)
 	switch {
 	case err != nil:
-		return None, err
+		return NoMismatch, err
 	case !selected:
 		return NotSelected, nil
 	case policy.Spec.MatchCondition == "":
-		return None, nil
+		return NoMismatch, nil
 	}
 	holds, err := m.evaluate(ctx, policy.Spec.MatchCondition, cluster)
 	switch {
 	case err != nil:
-		return None, fmt.Errorf("LifecyclePolicy %s: spec.matchCondition: %w; correct it, for example with has() for fields that can be missing", policy.Name, err)
+		return NoMismatch, fmt.Errorf("LifecyclePolicy %s: spec.matchCondition: %w; correct it, for example with has() for fields that can be missing", policy.Name, err)
 	case !holds:
 		return ConditionFalse, nil
 	}
-	return None, nil
+	return NoMismatch, nil
 }
 
 func (m *Matcher) evaluate(ctx context.Context, condition string, cluster *clusterv1.Cluster) (bool, error) {
@@ -66,19 +65,19 @@ func (m *Matcher) evaluate(ctx context.Context, condition string, cluster *clust
 	if err != nil {
 		return false, err
 	}
-	variables, err := expression.Variables(expression.Inputs{Cluster: cluster})
+	variables, err := Variables(Inputs{Cluster: cluster})
 	if err != nil {
 		return false, err
 	}
 	return program.Eval(ctx, variables)
 }
 
-func (m *Matcher) compile(condition string) (*expression.Program, error) {
+func (m *Matcher) compile(condition string) (*Program, error) {
 	m.once.Do(func() { m.programs = lru.New(maxConditions) })
 	if program, ok := m.programs.Get(condition); ok {
-		return program.(*expression.Program), nil
+		return program.(*Program), nil
 	}
-	program, err := expression.Compile(condition, expression.Match)
+	program, err := Compile(condition, Match)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package match_test
+package expression_test
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/lifecycle/match"
+	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 )
 
 func TestMatch(t *testing.T) {
@@ -17,19 +17,19 @@ func TestMatch(t *testing.T) {
 	south := &metav1.LabelSelector{MatchLabels: map[string]string{"site": "south"}}
 	broken := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "site", Operator: "Near"}}}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "edge", Labels: north.MatchLabels}}
-	matcher := &match.Matcher{}
+	matcher := &expression.Matcher{}
 	for name, c := range map[string]struct {
 		selector  *metav1.LabelSelector
 		condition string
-		want      match.Mismatch
+		want      expression.Mismatch
 		err       string
 	}{
 		"all":               {},
 		"selected":          {selector: north},
-		"not selected":      {selector: south, want: match.NotSelected},
+		"not selected":      {selector: south, want: expression.NotSelected},
 		"condition true":    {selector: north, condition: `cluster.metadata.name == "edge"`},
-		"condition false":   {selector: north, condition: `cluster.metadata.name == "core"`, want: match.ConditionFalse},
-		"selector first":    {selector: south, condition: "cluster.spec.nothing", want: match.NotSelected},
+		"condition false":   {selector: north, condition: `cluster.metadata.name == "core"`, want: expression.ConditionFalse},
+		"selector first":    {selector: south, condition: "cluster.spec.nothing", want: expression.NotSelected},
 		"condition fails":   {condition: "cluster.spec.nothing == 1", err: "LifecyclePolicy p: spec.matchCondition: "},
 		"condition invalid": {condition: "cluster ==", err: "LifecyclePolicy p: spec.matchCondition: "},
 		"selector invalid":  {selector: broken, err: "LifecyclePolicy p: spec.clusterSelector: "},

@@ -1,4 +1,4 @@
-package manager_test
+package engine_test
 
 import (
 	"testing"

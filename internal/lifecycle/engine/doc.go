@@ -1,4 +1,4 @@
-// Package lifecycle is the engine behind LifecyclePolicies: a runtime extension that
+// Package engine is the engine behind LifecyclePolicies: a runtime extension that
 // answers Cluster API's lifecycle hooks from what operators declared.
 //
 //	Cluster API ──hook──> hooks ──find or create──> LifecycleRun
@@ -17,14 +17,15 @@
 //	policy      the controller of LifecyclePolicies
 //	admission   validation of policies, decisions of people
 //	hooks       the handlers of the hooks
-//	match       which Clusters a policy is about
-//	enforcement what holds Clusters without a topology back
-//	expression  CEL with the libraries of Kubernetes and a cost limit
-//	schedule    maintenance windows, pure
+//	expression  CEL with the libraries of Kubernetes and a cost limit; which Clusters a policy is about
 //	workload    clients of workload clusters
 //	rights      what the engine may do in the namespaces of policies
-//	manager     wires it all for cmd/slipway-lifecycle
 //
-// Packages below import the API, the SDK, internal/tracing, and each other in this order: manager;
-// admission; run, policy, hooks; plan; step; all others. test/imports has the rules.
-package lifecycle
+// This package wires them for cmd/slipway-lifecycle: options with their flags, the cache, the
+// runtime extension, the webhooks and the controllers. Every replica answers hooks and webhooks;
+// the leader alone executes.
+//
+// They import the API, the SDK, internal/tracing, and each other in this order: engine; admission;
+// run, policy, hooks; plan; step; all others. Nothing but the command imports engine. test/imports
+// has the rules.
+package engine

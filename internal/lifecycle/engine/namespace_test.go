@@ -1,4 +1,4 @@
-package manager_test
+package engine_test
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/config"
-	"github.com/slipway-dev/slipway/internal/lifecycle/manager"
+	"github.com/slipway-dev/slipway/internal/lifecycle/engine"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -75,7 +75,7 @@ func TestOneNamespace(t *testing.T) {
 	if err := env.Client.Create(t.Context(), held(elsewhere, "before")); err != nil {
 		t.Fatal(err)
 	}
-	e := startEngineAs(t, confined(t, namespace), namespace, func(o *manager.Options) { o.Namespace = namespace })
+	e := startEngineAs(t, confined(t, namespace), namespace, func(o *engine.Options) { o.Namespace = namespace })
 	for _, in := range []string{namespace, elsewhere} {
 		e.callWebhooks(t, in)
 	}
@@ -107,7 +107,7 @@ func TestOneNamespace(t *testing.T) {
 }
 
 // works holds a Cluster back until it has the label.
-func (e *engine) works(t *testing.T, cluster *clusterv1.Cluster) {
+func (e *replica) works(t *testing.T, cluster *clusterv1.Cluster) {
 	t.Helper()
 	poll.Until(t, "it waits", func() error {
 		if e.passes(t.Context(), cluster) == nil {

@@ -1,4 +1,4 @@
-package schedule
+package step
 
 import (
 	"testing"
@@ -22,7 +22,7 @@ func (c *counted) Next(t time.Time) time.Time {
 
 // A policy is admitted within seconds, however often its window opens.
 func TestPermanentLooksAtSoManyOpenings(t *testing.T) {
-	w, err := Parse(lifecyclev1.WindowStep{Schedule: "* * * * *", DurationSeconds: 60})
+	w, err := ParseWindow(lifecyclev1.WindowStep{Schedule: "* * * * *", DurationSeconds: 60})
 	if err != nil {
 		t.Fatal(err)
 	}
