@@ -13,5 +13,16 @@
 // events where upstream polls every 15 to 30 seconds (wake.go; why and what it
 // brings is in docs/design/latency.md).
 //
-// The package imports component, manifests, pki and cluster-api.
+// Upstream's controllers call runtime extensions through our SDK:
+//
+//	topology controller ─┐
+//	ClusterClass, KCP   ─┼─ extensionClient ── sdk/client ── ExtensionDialer ──> https://127.0.0.1:9443
+//	MachineDeployment   ─┘  upstream's interface             (the machine's loopback)
+//
+// extensionClient keeps upstream's semantics where they are documented, and the SDK's where
+// upstream's are a defect. ExtensionDialer reaches extensions from the machine's network instead
+// of the plane's namespace: what runs beside the plane, or where the machine can reach it, can be
+// registered.
+//
+// The package imports component, manifests, network, pki, the SDK and cluster-api.
 package capi

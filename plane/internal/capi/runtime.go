@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
-	"github.com/slipway-dev/slipway/plane/internal/extensions"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 )
 
@@ -17,7 +16,7 @@ import (
 // extensions. The core provider keeps its registry; the others only call.
 type shared struct {
 	runtime *extensionconfig.Runtime
-	client  *extensions.Client
+	client  *extensionClient
 }
 
 // newShared acts as the core provider, which may read namespaces. Extensions that ask for
@@ -31,7 +30,7 @@ func newShared(base, caller *rest.Config, dial func(ctx context.Context, network
 	if err != nil {
 		return nil, fmt.Errorf("client for namespaces: %w", err)
 	}
-	catalog, err := extensions.NewCatalog()
+	catalog, err := newCatalog()
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +38,7 @@ func newShared(base, caller *rest.Config, dial func(ctx context.Context, network
 	if err != nil {
 		return nil, err
 	}
-	adapter, err := extensions.NewClient(catalog, rt.Registry, rt.Client)
+	adapter, err := newExtensionClient(catalog, rt.Registry, rt.Client)
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/plane/internal/down"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/service"
+	"github.com/slipway-dev/slipway/plane/internal/up"
 )
 
 func downCommand(g *global) *cobra.Command {
@@ -57,7 +57,7 @@ func runDown(cmd *cobra.Command, g *global, purge bool) error {
 	}
 	tree := progress.New(os.Stderr)
 	if err = stopService(cmd.Context(), installed, purge, tree); err == nil {
-		err = down.Run(cmd.Context(), inst, hosts, purge, tree)
+		err = up.Down(cmd.Context(), inst, hosts, purge, tree)
 	}
 	tree.Close()
 	if err != nil {

@@ -16,10 +16,9 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/extensions"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
-	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/network"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
@@ -147,9 +146,9 @@ func servePlane(ctx context.Context, g *global, files map[string]*os.File) error
 		return forwardClusters(besideCtx, mgr, inst, machine, dialCluster)
 	}
 	// What runs on the machine's loopback can be registered as an extension.
-	services := lifecycle.Services()
+	services := serve.LifecycleServices()
 	maps.Copy(services, serve.ProviderServices())
-	dialer := extensions.Dialer{Namespace: machine, Services: services}
+	dialer := capi.ExtensionDialer{Namespace: machine, Services: services}
 	bundles, err := bundlesOf(inst, files)
 	if err != nil {
 		return err

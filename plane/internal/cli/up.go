@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/up"
 )
@@ -95,7 +94,7 @@ func (f *upFlags) options() (up.Options, error) {
 			if name == "-" {
 				name = "standard input"
 			}
-			o.File, err = clusterfile.Parse(name, data)
+			o.File, err = up.Parse(name, data)
 		}
 	}
 	if err != nil {

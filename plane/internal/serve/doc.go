@@ -7,6 +7,12 @@
 //	collector.go, gctuner.go    memory at rest and at work
 //	provider.go                 Slipway's provider: the controllers, manifests and rights that clusterctl installs,
 //	                            run in the plane's process
+//	lifecycle*.go               slipway-lifecycle beside the plane: a runtime extension is never a part of the process
+//	                            that calls it. While it does not answer, hooks fail closed: Clusters wait. The kernel
+//	                            ends it with the plane, however the plane ends
+//	registration.go, registrar.go
+//	                            the ExtensionConfigs of extensions beside the plane or in it: what clusterctl would
+//	                            install, with the plane's CA, which is renewed
 //	forward.go                  the API server of each workload cluster on 127.0.0.1 of the machine: one port a
 //	                            Cluster, kept over restarts, so that a kubeconfig once handed out stays good. Nothing
 //	                            of the machine's network is changed

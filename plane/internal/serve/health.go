@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
-	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
@@ -37,7 +36,7 @@ func newHealth(path string, stages [][]component.Component, hooks http.Handler) 
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("/readyz", h.readyz)
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
-	mux.Handle("/lifecycle/metrics", lifecycle.Metrics())
+	mux.Handle("/lifecycle/metrics", lifecycleMetrics())
 	// Profiles can hold secrets; only root can connect to the socket.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

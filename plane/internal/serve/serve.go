@@ -17,7 +17,6 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/etcd"
 	"github.com/slipway-dev/slipway/plane/internal/kube"
-	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 	"github.com/slipway-dev/slipway/plane/internal/manifests"
 	"github.com/slipway-dev/slipway/plane/internal/pki"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
@@ -100,9 +99,9 @@ func assemble(opts Options) [][]component.Component {
 	clients := append(kube.ControllerClients(), capi.Clients(capiProviders)...)
 	var servers []pki.Server
 	if opts.LifecycleProgram != "" {
-		extras = append(extras, lifecycle.Manifests())
-		clients = append(clients, lifecycle.Client())
-		servers = append(servers, lifecycle.Server())
+		extras = append(extras, lifecycleManifests())
+		clients = append(clients, lifecycleClient())
+		servers = append(servers, lifecycleServer())
 	}
 	for _, e := range opts.Extensions {
 		servers = append(servers, e.Server)
@@ -162,7 +161,7 @@ func assemble(opts Options) [][]component.Component {
 func newExtensions(opts Options, authority *pki.Authority) []component.Component {
 	var all []component.Component
 	for _, e := range opts.Extensions {
-		all = append(all, lifecycle.NewRegistrar(e.Server.Name, lifecycle.RegistrationOptions{
+		all = append(all, NewRegistrar(e.Server.Name, RegistrationOptions{
 			Admin: authority.RESTConfig(pki.Admin.Name, opts.loopback()), Manifest: e.Manifest, CABundle: authority.CABundle,
 		}))
 	}
@@ -192,16 +191,16 @@ func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint, encrypti
 }
 
 func newLifecycle(opts Options, authority *pki.Authority) component.Component {
-	return lifecycle.New(lifecycle.Options{
+	return &Lifecycle{opts: LifecycleOptions{
 		Program:       opts.LifecycleProgram,
 		LoggingFormat: opts.LoggingFormat,
 		Dir:           filepath.Join(opts.StateDir, "lifecycle"),
-		Config:        authority.RESTConfig(lifecycle.Client().Name, opts.loopback()),
-		CertDir:       authority.ServerCertDir(lifecycle.Server().Name),
+		Config:        authority.RESTConfig(lifecycleClient().Name, opts.loopback()),
+		CertDir:       authority.ServerCertDir(lifecycleServer().Name),
 		ClientCAFile:  authority.CACertFile(),
 		Admin:         authority.RESTConfig(pki.Admin.Name, opts.loopback()),
 		CABundle:      authority.CABundle,
-	})
+	}}
 }
 
 func split(providers []Provider) ([]capi.Provider, []manifests.Extra) {

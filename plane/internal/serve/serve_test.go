@@ -23,6 +23,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
+
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/ports"
@@ -79,7 +82,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "plane" {
 		os.Exit(planeMain(os.Args[2], os.Args[3], os.Args[4]))
 	}
-	os.Exit(m.Run())
+	os.Exit(testenv.Main(m, runtimev1.AddToScheme, func(e *testenv.Env) error { env = e; return nil }))
 }
 
 func planeMain(dir, bind, webhookPort string) int {

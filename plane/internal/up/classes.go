@@ -11,7 +11,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/planeclient"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
@@ -89,7 +88,7 @@ func listClasses(ctx context.Context, c client.Reader) ([]client.ObjectKey, erro
 
 // checkClasses refuses a Cluster whose class is neither in its file nor among
 // classes: the Cluster would wait for it without end.
-func checkClasses(file *clusterfile.File, classes []client.ObjectKey) error {
+func checkClasses(file *File, classes []client.ObjectKey) error {
 	for _, c := range file.Clusters {
 		namespace := c.ClassNamespace
 		if namespace == "" {

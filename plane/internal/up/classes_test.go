@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 )
 
 func TestCheckClasses(t *testing.T) {
@@ -41,7 +39,7 @@ metadata: {name: a}
 spec: {topology: {classRef: {name: mine, namespace: NS}, version: v1.36.3}}
 `
 	for namespace, known := range map[string]bool{"classes": true, "elsewhere": false} {
-		f, err := clusterfile.Parse("x.yaml", []byte(strings.Replace(text, "NS", namespace, 1)))
+		f, err := Parse("x.yaml", []byte(strings.Replace(text, "NS", namespace, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}

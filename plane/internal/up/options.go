@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/templates"
 )
@@ -24,7 +23,7 @@ type Options struct {
 	// file needs and one spare.
 	Hosts int
 	// File is the cluster file as parsed; nil without a cluster.
-	File *clusterfile.File
+	File *File
 	// KeepExisting leaves objects of the file alone that are there already: set
 	// for the default file, since the user may have scaled its cluster.
 	KeepExisting bool
@@ -41,12 +40,12 @@ type Options struct {
 }
 
 // DefaultFile is the cluster file of a plain `slipway up`.
-func DefaultFile() (*clusterfile.File, error) {
+func DefaultFile() (*File, error) {
 	data, err := templates.Local.ReadFile("local/cluster.yaml")
 	if err != nil {
 		return nil, err
 	}
-	return clusterfile.Parse("default cluster", data)
+	return Parse("default cluster", data)
 }
 
 // NotEnoughHostsError says that the clusters ask for more hosts than there may be.

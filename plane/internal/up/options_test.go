@@ -4,14 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
-
-	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 )
 
 // fileOf is a cluster file with one Cluster of the class and one control plane.
-func fileOf(t *testing.T, class string) *clusterfile.File {
+func fileOf(t *testing.T, class string) *File {
 	t.Helper()
-	f, err := clusterfile.Parse("x.yaml", []byte(`apiVersion: cluster.x-k8s.io/v1beta2
+	f, err := Parse("x.yaml", []byte(`apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: a}
 spec:

@@ -13,7 +13,6 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/plane/internal/clusterfile"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/templates"
 )
@@ -96,7 +95,7 @@ func (s *Session) noteVersion(existing *unstructured.Unstructured) {
 	}
 }
 
-func clusterNames(f *clusterfile.File) []string {
+func clusterNames(f *File) []string {
 	names := make([]string, 0, len(f.Clusters))
 	for _, c := range f.Clusters {
 		names = append(names, c.GetNamespace()+"/"+c.GetName())

@@ -1,4 +1,4 @@
-package lifecycle
+package serve
 
 import (
 	"cmp"
@@ -30,7 +30,7 @@ const (
 )
 
 // supervise keeps the program running until ctx ends.
-func (c *Component) supervise(ctx context.Context, extension *Registration) {
+func (c *Lifecycle) supervise(ctx context.Context, extension *Registration) {
 	// The kernel ends the program with the thread that started it, which must not
 	// end before. It is not given back: a locked thread ends with its goroutine.
 	runtime.LockOSThread()
@@ -56,7 +56,7 @@ func (c *Component) supervise(ctx context.Context, extension *Registration) {
 
 // run runs the program once, in the network namespace of this process, from the thread of
 // supervise. Its log goes where the plane's goes.
-func (c *Component) run(ctx context.Context, extension *Registration) error {
+func (c *Lifecycle) run(ctx context.Context, extension *Registration) error {
 	cmd := exec.CommandContext(ctx, c.opts.Program,
 		"--cert-dir="+c.opts.CertDir,
 		"--extension-address="+extensionAddress,

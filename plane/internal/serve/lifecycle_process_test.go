@@ -1,4 +1,4 @@
-package lifecycle
+package serve
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
-// program is a stand-in that notes its PID each time it is started.
-func program(t *testing.T, dir string) string {
+// fakeProgram is a stand-in that notes its PID each time it is started.
+func fakeProgram(t *testing.T, dir string) string {
 	t.Helper()
 	path := filepath.Join(dir, "slipway-lifecycle")
 	script := fmt.Sprintf("#!/bin/sh\necho $$ >> %s/pids\nexec sleep 600\n", dir)
@@ -50,7 +50,7 @@ func pids(t *testing.T, dir string, n int) []int {
 // A program that was killed is started again, and stopped it is gone.
 func TestProgramIsKeptRunning(t *testing.T) {
 	dir := t.TempDir()
-	c := New(Options{Program: program(t, dir), Dir: dir})
+	c := &Lifecycle{opts: LifecycleOptions{Program: fakeProgram(t, dir), Dir: dir}}
 	c.Go(func(ctx context.Context) error {
 		c.supervise(ctx, nil)
 		return nil
@@ -74,7 +74,7 @@ func TestProgramIsKeptRunning(t *testing.T) {
 }
 
 func TestMissingProgramIsNamed(t *testing.T) {
-	c := New(Options{Program: "/nowhere/slipway-lifecycle", Dir: t.TempDir()})
+	c := &Lifecycle{opts: LifecycleOptions{Program: "/nowhere/slipway-lifecycle", Dir: t.TempDir()}}
 	if err := c.Init(t.Context()); err == nil || !strings.Contains(err.Error(), "/nowhere/slipway-lifecycle is missing") {
 		t.Errorf("got %v", err)
 	}

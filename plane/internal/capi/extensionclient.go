@@ -1,4 +1,4 @@
-package extensions
+package capi
 
 import (
 	"context"
@@ -20,30 +20,30 @@ import (
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
-// Client is upstream's client of runtime extensions on top of the SDK.
-type Client struct {
+// extensionClient is upstream's client of runtime extensions on top of the SDK.
+type extensionClient struct {
 	names    *runtimecatalog.Catalog
 	catalog  *hook.Catalog
 	registry *registry.Registry
 	client   *sdkclient.Client
 }
 
-var _ runtimeclient.Client = (*Client)(nil)
+var _ runtimeclient.Client = (*extensionClient)(nil)
 
-// NewCatalog returns the hooks of Cluster API.
-func NewCatalog() (*hook.Catalog, error) {
+// newCatalog returns the hooks of Cluster API.
+func newCatalog() (*hook.Catalog, error) {
 	catalog := hook.NewCatalog()
 	return catalog, capi.AddToCatalog(catalog)
 }
 
-// NewClient returns a Client that calls the handlers of r through c. The catalog
+// newExtensionClient returns a Client that calls the handlers of r through c. The catalog
 // is c's.
-func NewClient(catalog *hook.Catalog, r *registry.Registry, c *sdkclient.Client) (*Client, error) {
+func newExtensionClient(catalog *hook.Catalog, r *registry.Registry, c *sdkclient.Client) (*extensionClient, error) {
 	names := runtimecatalog.New()
 	if err := hooksv1.AddToCatalog(names); err != nil {
 		return nil, fmt.Errorf("upstream's catalog of hooks: %w", err)
 	}
-	return &Client{names: names, catalog: catalog, registry: r, client: c}, nil
+	return &extensionClient{names: names, catalog: catalog, registry: r, client: c}, nil
 }
 
 // definition is a hook whose types are not known at compile time.
@@ -54,7 +54,7 @@ func (d definition) Definition() *hook.Definition { return d.of }
 
 // WarmUp makes the client ready, with the configs that are valid. Unlike upstream's
 // it tells of the others but does not refuse all because of them.
-func (c *Client) WarmUp(list *runtimev1.ExtensionConfigList) error {
+func (c *extensionClient) WarmUp(list *runtimev1.ExtensionConfigList) error {
 	if list == nil {
 		return errors.New("no list of ExtensionConfigs given")
 	}
@@ -73,10 +73,10 @@ func (c *Client) WarmUp(list *runtimev1.ExtensionConfigList) error {
 }
 
 // IsReady implements upstream's interface.
-func (c *Client) IsReady() bool { return c.registry.Ready() }
+func (c *extensionClient) IsReady() bool { return c.registry.Ready() }
 
 // Discover implements upstream's interface.
-func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*runtimev1.ExtensionConfig, error) {
+func (c *extensionClient) Discover(ctx context.Context, config *runtimev1.ExtensionConfig) (*runtimev1.ExtensionConfig, error) {
 	entry, err := registry.FromExtensionConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("ExtensionConfig %s: %w", config.Name, err)
@@ -91,7 +91,7 @@ func (c *Client) Discover(ctx context.Context, config *runtimev1.ExtensionConfig
 }
 
 // Register implements upstream's interface.
-func (c *Client) Register(config *runtimev1.ExtensionConfig) error {
+func (c *extensionClient) Register(config *runtimev1.ExtensionConfig) error {
 	if !c.registry.Ready() {
 		return registry.ErrNotReady
 	}
@@ -103,7 +103,7 @@ func (c *Client) Register(config *runtimev1.ExtensionConfig) error {
 }
 
 // Unregister implements upstream's interface.
-func (c *Client) Unregister(config *runtimev1.ExtensionConfig) error {
+func (c *extensionClient) Unregister(config *runtimev1.ExtensionConfig) error {
 	if !c.registry.Ready() {
 		return registry.ErrNotReady
 	}
@@ -113,7 +113,7 @@ func (c *Client) Unregister(config *runtimev1.ExtensionConfig) error {
 }
 
 // GetAllExtensions returns the names of the matching handlers, ordered.
-func (c *Client) GetAllExtensions(ctx context.Context, h runtimecatalog.Hook, object client.Object) ([]string, error) {
+func (c *extensionClient) GetAllExtensions(ctx context.Context, h runtimecatalog.Hook, object client.Object) ([]string, error) {
 	d, err := c.lookUp(h)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (c *Client) GetAllExtensions(ctx context.Context, h runtimecatalog.Hook, ob
 
 // CallAllExtensions calls all matching handlers at the same time and aggregates
 // their answers into response. On an error response is left as it was.
-func (c *Client) CallAllExtensions(ctx context.Context, h runtimecatalog.Hook, object client.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
+func (c *extensionClient) CallAllExtensions(ctx context.Context, h runtimecatalog.Hook, object client.Object, request hooksv1.RequestObject, response hooksv1.ResponseObject) error {
 	d, err := c.lookUp(h)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *Client) CallAllExtensions(ctx context.Context, h runtimecatalog.Hook, o
 
 // CallExtension calls one handler. If the handler answers with Failure, response
 // holds status and message of the answer beside the error.
-func (c *Client) CallExtension(ctx context.Context, h runtimecatalog.Hook, object client.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject, options ...runtimeclient.CallExtensionOption) error {
+func (c *extensionClient) CallExtension(ctx context.Context, h runtimecatalog.Hook, object client.Object, name string, request hooksv1.RequestObject, response hooksv1.ResponseObject, options ...runtimeclient.CallExtensionOption) error {
 	d, err := c.lookUp(h)
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (c *Client) CallExtension(ctx context.Context, h runtimecatalog.Hook, objec
 // cached answers from upstream's cache when the caller has one. What is in there
 // is shared by all callers, hence the copies. An answer that asks for a retry is
 // not kept, which upstream's client would do.
-func (c *Client) cached(ctx context.Context, d definition, object client.Object, name string, request hooksv1.RequestObject, o *runtimeclient.CallExtensionOptions) (hooksv1.ResponseObject, error) {
+func (c *extensionClient) cached(ctx context.Context, d definition, object client.Object, name string, request hooksv1.RequestObject, o *runtimeclient.CallExtensionOptions) (hooksv1.ResponseObject, error) {
 	if !o.WithCaching {
 		return c.client.Invoke(ctx, d, name, object, request)
 	}
@@ -212,7 +212,7 @@ func withSettings(request hooksv1.RequestObject, settings map[string]string) hoo
 }
 
 // lookUp returns the hook that upstream names by a function.
-func (c *Client) lookUp(h runtimecatalog.Hook) (definition, error) {
+func (c *extensionClient) lookUp(h runtimecatalog.Hook) (definition, error) {
 	name, err := c.names.GroupVersionHook(h)
 	if err != nil {
 		return definition{}, fmt.Errorf("look up the hook: %w", err)

@@ -1,4 +1,4 @@
-package extensions
+package capi
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 )
 
-// Dialer connects to extensions from a network namespace.
-type Dialer struct {
+// ExtensionDialer connects to extensions from a network namespace.
+type ExtensionDialer struct {
 	// Namespace is open at the namespace that extensions are called from, usually
 	// the machine's.
 	Namespace *os.File
@@ -23,7 +23,7 @@ type Dialer struct {
 // Otherwise the host may be a name, which is looked up
 // from the same namespace; "127.0.0.1" and "localhost" are that of the machine.
 // Addresses that no extension may have are refused after the look-up.
-func (d Dialer) DialContext(ctx context.Context, transport, address string) (net.Conn, error) {
+func (d ExtensionDialer) DialContext(ctx context.Context, transport, address string) (net.Conn, error) {
 	if service, ok := d.Services[address]; ok {
 		return (&net.Dialer{}).DialContext(ctx, transport, service)
 	}

@@ -1,4 +1,4 @@
-package lifecycle
+package serve
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
-// Options configure a Component. All fields are required.
-type Options struct {
+// LifecycleOptions configure Lifecycle. All fields are required.
+type LifecycleOptions struct {
 	// Program is the path of slipway-lifecycle.
 	Program string
 	// LoggingFormat is the program's --logging-format.
@@ -28,7 +28,7 @@ type Options struct {
 	// Config is the client configuration of the program. It must refer to files, so
 	// that the program takes over renewed certificates.
 	Config *rest.Config
-	// CertDir holds tls.crt and tls.key of Server.
+	// CertDir holds tls.crt and tls.key of lifecycleServer.
 	CertDir string
 	// ClientCAFile verifies who calls the program's hooks.
 	ClientCAFile string
@@ -39,22 +39,19 @@ type Options struct {
 	CABundle func() ([]byte, error)
 }
 
-// Component runs slipway-lifecycle until it is stopped.
-type Component struct {
+// Lifecycle runs slipway-lifecycle until it is stopped.
+type Lifecycle struct {
 	component.Task
-	opts Options
+	opts LifecycleOptions
 }
 
-// New returns a Component that has not been started.
-func New(opts Options) *Component { return &Component{opts: opts} }
-
-var _ component.Mortal = (*Component)(nil)
+var _ component.Mortal = (*Lifecycle)(nil)
 
 // Name implements component.Component.
-func (c *Component) Name() string { return "lifecycle" }
+func (c *Lifecycle) Name() string { return "lifecycle" }
 
 // Init looks for the program and writes its kubeconfig.
-func (c *Component) Init(context.Context) error {
+func (c *Lifecycle) Init(context.Context) error {
 	if err := component.CheckProgram(c.opts.Program); err != nil {
 		return err
 	}
@@ -68,11 +65,11 @@ func (c *Component) Init(context.Context) error {
 	return durable.Write(c.kubeconfig(), kubeconfig, 0o600)
 }
 
-func (c *Component) kubeconfig() string { return filepath.Join(c.opts.Dir, "kubeconfig") }
+func (c *Lifecycle) kubeconfig() string { return filepath.Join(c.opts.Dir, "kubeconfig") }
 
 // Start registers the extension, then starts the program. In this order no policy
 // can be created, which takes the program's webhook, before it counts.
-func (c *Component) Start(ctx context.Context) error {
+func (c *Lifecycle) Start(ctx context.Context) error {
 	manifest, err := fs.ReadFile(config.Lifecycle, "lifecycle/extension/extensionconfig.yaml")
 	if err != nil {
 		return err
@@ -93,7 +90,7 @@ func (c *Component) Start(ctx context.Context) error {
 
 // Ready implements component.Component. A plane without policies needs not wait for
 // the program, and Clusters wait at their hooks until it is there.
-func (c *Component) Ready(context.Context) error { return nil }
+func (c *Lifecycle) Ready(context.Context) error { return nil }
 
 func encodeKubeconfig(config *rest.Config) ([]byte, error) {
 	const name = "slipway"

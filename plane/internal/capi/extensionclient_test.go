@@ -1,4 +1,4 @@
-package extensions_test
+package capi
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	runtimeclient "sigs.k8s.io/cluster-api/exp/runtime/client"
 	"sigs.k8s.io/cluster-api/util/cache"
 
-	"github.com/slipway-dev/slipway/plane/internal/extensions"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -23,9 +22,9 @@ import (
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
-func newClient(t *testing.T) *extensions.Client {
+func newClient(t *testing.T) *extensionClient {
 	t.Helper()
-	catalog, err := extensions.NewCatalog()
+	catalog, err := newCatalog()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,14 +33,14 @@ func newClient(t *testing.T) *extensions.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := extensions.NewClient(catalog, r, c)
+	client, err := newExtensionClient(catalog, r, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
 
-func cluster() *clusterv1.Cluster {
+func aCluster() *clusterv1.Cluster {
 	return &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c"}}
 }
 
@@ -71,7 +70,7 @@ func TestUpstreamInterface(t *testing.T) {
 		)
 	})
 	config := hooktest.Config("ext", ext.URL, ext.CA.PEM)
-	if _, err := c.GetAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster()); c.IsReady() || !errors.Is(err, registry.ErrNotReady) {
+	if _, err := c.GetAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, aCluster()); c.IsReady() || !errors.Is(err, registry.ErrNotReady) {
 		t.Errorf("before WarmUp: %v", err)
 	}
 	if err := c.Register(config); !errors.Is(err, registry.ErrNotReady) {
@@ -81,7 +80,7 @@ func TestUpstreamInterface(t *testing.T) {
 		t.Fatal(err)
 	}
 	response := &createResponse{}
-	if err := c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster(), &createRequest{}, response); err != nil || response.Status != hooksv1.ResponseStatusSuccess {
+	if err := c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, aCluster(), &createRequest{}, response); err != nil || response.Status != hooksv1.ResponseStatusSuccess {
 		t.Errorf("a hook without handlers: %v %+v", err, response)
 	}
 	discovered, err := c.Discover(t.Context(), config)
@@ -91,17 +90,17 @@ func TestUpstreamInterface(t *testing.T) {
 	if err := c.Register(discovered); err != nil {
 		t.Fatal(err)
 	}
-	names, err := c.GetAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster())
+	names, err := c.GetAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, aCluster())
 	if want := []string{"fast.ext", "refuse-later.ext", "slow.ext"}; err != nil || !slices.Equal(names, want) {
 		t.Errorf("got %v, %v", names, err)
 	}
-	err = c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster(), &createRequest{Cluster: *cluster()}, response)
+	err = c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, aCluster(), &createRequest{Cluster: *aCluster()}, response)
 	if err != nil || response.RetryAfterSeconds != 5 || response.Message != "fast.ext: soon, slow.ext: slowly" {
 		t.Errorf("got %v, %+v", err, response)
 	}
 	deleted := &hooksv1.BeforeClusterDeleteResponse{}
 	var rejected *sdkclient.RejectedError
-	err = c.CallExtension(t.Context(), hooksv1.BeforeClusterDelete, cluster(), "refuse.ext", &hooksv1.BeforeClusterDeleteRequest{}, deleted)
+	err = c.CallExtension(t.Context(), hooksv1.BeforeClusterDelete, aCluster(), "refuse.ext", &hooksv1.BeforeClusterDeleteRequest{}, deleted)
 	if !errors.As(err, &rejected) || deleted.Status != hooksv1.ResponseStatusFailure || deleted.Message == "" {
 		t.Errorf("a refusal: %v, %+v", err, deleted)
 	}
@@ -109,7 +108,7 @@ func TestUpstreamInterface(t *testing.T) {
 		t.Fatal(err)
 	}
 	var missing *registry.NotRegisteredError
-	if err := c.CallExtension(t.Context(), hooksv1.BeforeClusterCreate, cluster(), "fast.ext", &createRequest{}, response); !errors.As(err, &missing) {
+	if err := c.CallExtension(t.Context(), hooksv1.BeforeClusterCreate, aCluster(), "fast.ext", &createRequest{}, response); !errors.As(err, &missing) {
 		t.Errorf("after Unregister: %v", err)
 	}
 }
@@ -121,10 +120,10 @@ func TestWrongTypesAreRefused(t *testing.T) {
 	}
 	var none *createResponse
 	for name, err := range map[string]error{
-		"response of another hook": c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster(), &createRequest{}, &hooksv1.BeforeClusterDeleteResponse{}),
-		"request of another hook":  c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster(), &hooksv1.BeforeClusterDeleteRequest{}, &createResponse{}),
-		"nil response":             c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, cluster(), &createRequest{}, none),
-		"no hook":                  c.CallAllExtensions(t.Context(), func() {}, cluster(), &createRequest{}, &createResponse{}),
+		"response of another hook": c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, aCluster(), &createRequest{}, &hooksv1.BeforeClusterDeleteResponse{}),
+		"request of another hook":  c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, aCluster(), &hooksv1.BeforeClusterDeleteRequest{}, &createResponse{}),
+		"nil response":             c.CallAllExtensions(t.Context(), hooksv1.BeforeClusterCreate, aCluster(), &createRequest{}, none),
+		"no hook":                  c.CallAllExtensions(t.Context(), func() {}, aCluster(), &createRequest{}, &createResponse{}),
 		"nil list":                 c.WarmUp(nil),
 	} {
 		if err == nil {
@@ -144,7 +143,7 @@ func TestIgnoreLeavesNoHalfAnswer(t *testing.T) {
 	}
 	response := &createResponse{}
 	response.RetryAfterSeconds = 7
-	if err := c.CallExtension(t.Context(), hooksv1.BeforeClusterCreate, cluster(), "h.ext", &createRequest{}, response); err != nil ||
+	if err := c.CallExtension(t.Context(), hooksv1.BeforeClusterCreate, aCluster(), "h.ext", &createRequest{}, response); err != nil ||
 		response.Status != hooksv1.ResponseStatusSuccess || response.RetryAfterSeconds != 0 || response.Message != "" {
 		t.Errorf("%v, %+v", err, response)
 	}
@@ -172,7 +171,7 @@ func TestCaching(t *testing.T) {
 	call := func(own string) *hooksv1.DiscoverVariablesResponse {
 		request, response := &hooksv1.DiscoverVariablesRequest{}, &hooksv1.DiscoverVariablesResponse{}
 		request.Settings = map[string]string{"own": own}
-		if err := c.CallExtension(t.Context(), hooksv1.DiscoverVariables, cluster(), "h.ext", request, response, caching); err != nil {
+		if err := c.CallExtension(t.Context(), hooksv1.DiscoverVariables, aCluster(), "h.ext", request, response, caching); err != nil {
 			t.Fatal(err)
 		}
 		return response
@@ -192,7 +191,7 @@ func TestCaching(t *testing.T) {
 	}
 	f.Set(hooktest.Status(http.StatusServiceUnavailable, ""))
 	request := &hooksv1.DiscoverVariablesRequest{}
-	if err := c.CallExtension(t.Context(), hooksv1.DiscoverVariables, cluster(), "h.ext", request, &hooksv1.DiscoverVariablesResponse{}, caching); err == nil {
+	if err := c.CallExtension(t.Context(), hooksv1.DiscoverVariables, aCluster(), "h.ext", request, &hooksv1.DiscoverVariablesResponse{}, caching); err == nil {
 		t.Error("an error was swallowed")
 	}
 }

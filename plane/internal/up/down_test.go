@@ -1,4 +1,4 @@
-package down
+package up
 
 import (
 	"errors"
@@ -38,7 +38,7 @@ func runDown(t *testing.T, inst *instance.Instance, hosts *localhost.Manager, pu
 	defer null.Close()
 	tree := progress.New(null)
 	defer tree.Close()
-	if err := Run(t.Context(), inst, hosts, purge, tree); err != nil {
+	if err := Down(t.Context(), inst, hosts, purge, tree); err != nil {
 		t.Fatal(err)
 	}
 }

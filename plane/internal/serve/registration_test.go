@@ -1,10 +1,9 @@
-package lifecycle_test
+package serve
 
 import (
 	"context"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,14 +14,10 @@ import (
 
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/testenv"
-	"github.com/slipway-dev/slipway/plane/internal/lifecycle"
 )
 
+// env is the API server of the tests that need one without a plane.
 var env *testenv.Env
-
-func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, runtimev1.AddToScheme, func(e *testenv.Env) error { env = e; return nil }))
-}
 
 // A CA that is renewed while the plane runs reaches who calls the program, without a
 // restart of either.
@@ -34,7 +29,7 @@ func TestRenewedCAIsRegistered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registered, err := lifecycle.Register(t.Context(), lifecycle.RegistrationOptions{
+	registered, err := Register(t.Context(), RegistrationOptions{
 		Admin: env.Config, Manifest: manifest, CABundle: func() ([]byte, error) { return []byte(ca.Load().(string)), nil },
 	})
 	if err != nil {

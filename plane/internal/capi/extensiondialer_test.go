@@ -1,4 +1,4 @@
-package extensions_test
+package capi
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
-	"github.com/slipway-dev/slipway/plane/internal/extensions"
 )
 
 func TestDialer(t *testing.T) {
@@ -23,7 +22,7 @@ func TestDialer(t *testing.T) {
 	}
 	defer own.Close()
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	dialer := extensions.Dialer{Namespace: own, Services: map[string]string{"beside.ns.svc:" + port: listener.Addr().String()}}
+	dialer := ExtensionDialer{Namespace: own, Services: map[string]string{"beside.ns.svc:" + port: listener.Addr().String()}}
 	if os.Geteuid() != 0 {
 		rights.Skip(t, "entering a network namespace takes root")
 	}

@@ -1,4 +1,4 @@
-package clusterfile
+package up
 
 import (
 	"errors"

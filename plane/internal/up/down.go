@@ -1,4 +1,4 @@
-package down
+package up
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
-// Run stops the plane and the hosts of an instance and removes its network and
+// Down stops the plane and the hosts of an instance and removes its network and
 // cgroups. With purge its state goes too; without, the next `slipway up` goes on
 // where this one stopped. The command's lock must be held.
-func Run(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager, purge bool, tree *progress.Tree) error {
+func Down(ctx context.Context, inst *instance.Instance, hosts *localhost.Manager, purge bool, tree *progress.Tree) error {
 	if err := stop(ctx, inst, hosts, purge, tree); err != nil || !purge {
 		return err
 	}
