@@ -26,7 +26,7 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 2 || args[1] == "" {
+	if len(args) != 2 || args[0] != "check" && args[0] != "step-kind" || args[1] == "" {
 		return fmt.Errorf("usage: new check|step-kind NAME")
 	}
 	name := args[1]
