@@ -26,7 +26,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
-	"github.com/slipway-dev/slipway/internal/agent/link/announced"
+	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
@@ -66,9 +66,9 @@ func TestHostBundles(t *testing.T) {
 
 	testenv.NewHost(t, env.Client, namespace, "host-1", time.Now())
 	state := enrolled(t, namespace, "host-1", testenv.HostID(namespace, "host-1"))
-	var server announced.BundleServer
+	var server link.BundleServer
 	poll.Until(t, "the host is told where bundles are", func() (err error) {
-		server, err = announced.FindBundleServer(t.Context(), state)
+		server, err = link.FindBundleServer(t.Context(), state)
 		return err
 	})
 	if server.HostPort != first {
@@ -111,7 +111,7 @@ func TestHostBundles(t *testing.T) {
 		t.Fatal(err)
 	}
 	poll.Until(t, "a host that is gone is told nothing", func() error {
-		if _, err := announced.FindBundleServer(t.Context(), state); err == nil || !strings.Contains(err.Error(), "does not know this host") {
+		if _, err := link.FindBundleServer(t.Context(), state); err == nil || !strings.Contains(err.Error(), "does not know this host") {
 			return fmt.Errorf("err = %w", err)
 		}
 		return nil

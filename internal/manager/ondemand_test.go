@@ -24,8 +24,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
-	"github.com/slipway-dev/slipway/internal/agent/link/announced"
-	"github.com/slipway-dev/slipway/internal/agent/ondemand"
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
@@ -93,7 +91,7 @@ func TestVersionOnDemand(t *testing.T) {
 		}
 		want := infrav1.HostSoftwareRelease{Version: version, Digest: digest, Complete: ptr.To(true)}
 		if !slices.Contains(h.Status.Inventory.KubernetesVersions, version) || len(h.Status.Software.Releases) != 1 || h.Status.Software.Releases[0].Digest != want.Digest ||
-			len(steps) < 4 || !slices.Equal(steps[:3], []string{ondemand.Step, "bootstrap data", "Kubernetes version"}) {
+			len(steps) < 4 || !slices.Equal(steps[:3], []string{software.InstallStep, "bootstrap data", "Kubernetes version"}) {
 			return fmt.Errorf("software %+v, steps %q, operation %+v", h.Status.Software, steps, op)
 		}
 		return nil
@@ -120,12 +118,12 @@ func managedHost(t *testing.T, namespace, name string, keys hostbundle.PublicKey
 	log := slog.New(slog.DiscardHandler)
 	changed := make(chan struct{}, 1)
 	host := software.Host{Root: h.Root}
-	h.Executor.Software = &ondemand.Installer{
+	h.Executor.Software = &software.Installer{
 		Host: host, Keep: 2, Now: time.Now, Log: log, Changed: func() { changed <- struct{}{} },
 		Has:  func(ctx context.Context, version string) bool { return h.Executor.Versions.Check(ctx, version) == nil },
 		Keys: func() (hostbundle.PublicKeys, error) { return keys, nil },
 		Sources: func(ctx context.Context) ([]software.Source, error) {
-			server, err := announced.FindBundleServer(ctx, state)
+			server, err := link.FindBundleServer(ctx, state)
 			if err != nil {
 				return nil, err
 			}

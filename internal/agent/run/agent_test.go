@@ -26,7 +26,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
-	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/link"
@@ -200,7 +199,7 @@ func runAgent(t *testing.T, m *manager, h *fakehost.Host, stateDir string) (stop
 		wg.Go(func() { session.Run(ctx) })
 		collector := inventory.Collector{
 			Root: h.Root, Hostname: func() (string, error) { return "host-1", nil }, Interfaces: h.Network.Interfaces,
-			Versions: h.Executor.Versions.Installed, Hardware: (&hardware.Reader{Root: h.Root}).Read, AgentVersion: "v1",
+			Versions: h.Executor.Versions.Installed, Hardware: (&inventory.Reader{Root: h.Root}).Read, AgentVersion: "v1",
 		}
 		a, err := link.New(link.Options{
 			Namespace: "ns", HostName: "host-1", HostID: "id", Config: session.Config(), Journal: j, Executor: h.Executor,

@@ -11,8 +11,7 @@
 //	link       talks to the management cluster: identity, watch, heartbeat, reports, hand-over
 //	vip        holds the control-plane address, with or without a management cluster
 //	effects    does what was decided: bootstrap, adopt, upgrade, reset
-//	software   installs what a node needs from a signed bundle, and removes it
-//	ondemand   installs the Kubernetes version of an operation, by software
+//	software   installs what a node needs from a signed bundle, that of an operation too, and removes it
 //	selfupdate fetches another version of slipway-agent, tries it, and goes back if it fails
 //	run/config reads the configuration and names the files of the state directory
 //	join       makes a host known to a management cluster, before there is an agent
@@ -26,6 +25,6 @@
 // The agent may import the API types, internal/host, internal/hostbundle, internal/durable
 // and client-go; never a controller. Below hostos, hostfs names files, command runs programs,
 // kubelet sets what the kubelet is started with, network lists and removes what Kubernetes
-// adds, inventory and hardware describe the host: nothing there decides anything, and
+// adds, inventory describes the host: nothing there decides anything, and
 // kubelet and network fill errors and records of core. test/imports holds who imports whom.
 package run

@@ -17,7 +17,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
-	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
@@ -205,7 +204,7 @@ func (a *Agent) rule() nodeaddress.Rule {
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Addresses: net.InterfaceAddrs, Versions: a.executor.Versions.Installed,
-		Software: a.softwareStatus, Hardware: (&hardware.Reader{Root: a.Root}).Read, Rule: a.rule(),
+		Software: a.softwareStatus, Hardware: (&inventory.Reader{Root: a.Root}).Read, Rule: a.rule(),
 		AgentVersion: version.Version,
 	}
 	return link.Options{

@@ -11,8 +11,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
-	"github.com/slipway-dev/slipway/internal/agent/link/announced"
-	"github.com/slipway-dev/slipway/internal/agent/ondemand"
+	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/run/config"
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
@@ -21,7 +20,7 @@ import (
 
 // ManagementBundles is where the management cluster of this host serves host bundles.
 func ManagementBundles(ctx context.Context, stateDir string) (registry.Options, error) {
-	server, err := announced.FindBundleServer(ctx, stateDir)
+	server, err := link.FindBundleServer(ctx, stateDir)
 	return registry.Options{Address: registry.Scheme + server.HostPort + "/" + registry.ManagementRepository, TLS: server.TLS}, err
 }
 
@@ -66,12 +65,12 @@ func (a *Agent) manageSoftware() {
 }
 
 // installer of versions; changed is told when some came or went.
-func (a *Agent) installer(changed func()) *ondemand.Installer {
+func (a *Agent) installer(changed func()) *software.Installer {
 	host := software.Host{Root: a.Root}
 	if _, err := os.Stat("/run/systemd/system"); err == nil && a.Root == "" {
 		host.Services = &software.Services{Runner: command.System{Identity: a.identity, Log: os.Stderr}}
 	}
-	return &ondemand.Installer{
+	return &software.Installer{
 		Host: host, Keys: a.bundleKeys, Sources: a.bundleSources, Keep: a.Config.Software.KeepVersions,
 		Has:     func(ctx context.Context, version string) bool { return a.executor.Versions.Check(ctx, version) == nil },
 		Changed: changed, Now: time.Now, Log: a.Log,

@@ -45,7 +45,7 @@ Flags:
 // ErrUsage is wrapped by the error of a command that was called wrongly.
 var ErrUsage = errors.New("called wrongly")
 
-// tellEvery is the least time between two words about a download.
+// tellEvery is the least time between two words about a download, each of which an operation writes to disk.
 const tellEvery = 5 * time.Second
 
 // options of the commands.

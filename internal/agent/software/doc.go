@@ -19,5 +19,9 @@
 //	/etc, /usr/local/bin                     files and links that the bundle lists
 //	/var/lib/slipway/                        what the software itself writes
 //
-// It may import hostos, run/config and internal/hostbundle.
+// installer.go brings the Kubernetes version of an operation onto the host, and removes those that
+// nothing uses, on hosts whose agent is told to. What it installs is the host bundle that the
+// operation names by its digest, signed by a key of this host.
+//
+// It may import core/journal, core/operation, hostos, run/config and internal/hostbundle.
 package software

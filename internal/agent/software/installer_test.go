@@ -1,4 +1,4 @@
-package ondemand
+package software
 
 import (
 	"context"
@@ -18,15 +18,14 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
-	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 const version = "v1.36.3"
 
-// layout writes one bundle, whose kubelet is the content.
-func layout(t *testing.T, content string) (dir string, keys hostbundle.PublicKeys, digest string) {
+// operationLayout writes one bundle, whose kubelet is the content.
+func operationLayout(t *testing.T, content string) (dir string, keys hostbundle.PublicKeys, digest string) {
 	t.Helper()
 	in := t.TempDir()
 	dir = filepath.Join(in, "layout")
@@ -61,16 +60,16 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// copied is a source of which the first tries fail.
-type copied struct {
+// bundleCopied is a source of which the first tries fail.
+type bundleCopied struct {
 	bundlesource.Layout
 	// asked counts the tries, of which the first so many fail.
 	asked, fails *int
 }
 
-func (c copied) Versions(context.Context) ([]string, error) { return []string{version}, nil }
+func (c bundleCopied) Versions(context.Context) ([]string, error) { return []string{version}, nil }
 
-func (c copied) Stage(ctx context.Context, s hostbundle.Staging, version, architecture string) error {
+func (c bundleCopied) Stage(ctx context.Context, s hostbundle.Staging, version, architecture string) error {
 	if *c.asked++; *c.asked <= *c.fails {
 		return &hostbundle.Error{Reason: hostbundle.ReasonUnreachable, Err: errors.New("no route to host")}
 	}
@@ -110,23 +109,23 @@ func (r *record) State() journal.State { return r.state }
 type world struct {
 	*Installer
 	*record
-	source  copied
+	source  bundleCopied
 	digest  string
 	changed int
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	dir, keys, digest := layout(t, "a kubelet")
+	dir, keys, digest := operationLayout(t, "a kubelet")
 	root := hostfs.Root(t.TempDir())
 	must(t, os.MkdirAll(root.Path("/var/lib"), 0o755))
-	w := &world{digest: digest, source: copied{bundlesource.Layout{Dir: dir, Keys: keys}, new(int), new(int)}, record: &record{}}
+	w := &world{digest: digest, source: bundleCopied{bundlesource.Layout{Dir: dir, Keys: keys}, new(int), new(int)}, record: &record{}}
 	w.state.Operation = &journal.Operation{ID: "o", State: infrav1.OperationRunning}
 	w.Installer = &Installer{
-		Host: software.Host{Root: root}, Keep: 1, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Host: Host{Root: root}, Keep: 1, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 		Has:     func(context.Context, string) bool { return false },
 		Keys:    func() (hostbundle.PublicKeys, error) { return keys, nil },
-		Sources: func(context.Context) ([]software.Source, error) { return []software.Source{w.source}, nil },
+		Sources: func(context.Context) ([]Source, error) { return []Source{w.source}, nil },
 		Changed: func() { w.changed++ },
 	}
 	return w
@@ -154,7 +153,7 @@ func TestInstall(t *testing.T) {
 	if w.kubelet(t) != "a kubelet" || *w.source.asked != 1 || w.changed != 1 {
 		t.Errorf("the kubelet is %q, asked %d times, changed %d times", w.kubelet(t), *w.source.asked, w.changed)
 	}
-	if op := w.state.Operation; op.Step != Step || !op.StepDone || op.Message != "" || op.Reason != "" {
+	if op := w.state.Operation; op.Step != InstallStep || !op.StepDone || op.Message != "" || op.Reason != "" {
 		t.Errorf("operation %+v", op)
 	}
 	if words := strings.Join(w.words, "; "); !strings.Contains(words, "fetched 0 of 0 MiB of kubernetes v1.36.3") || !strings.Contains(words, "unpacking 1 of 1: kubernetes v1.36.3") {
@@ -168,7 +167,7 @@ func TestInstallTakesTheOrderedBundle(t *testing.T) {
 	w := newWorld(t)
 	must(t, w.install(t, w.digest))
 	other := newWorld(t)
-	dir, keys, digest := layout(t, "another kubelet")
+	dir, keys, digest := operationLayout(t, "another kubelet")
 	err := w.install(t, digest)
 	var failed *operation.Error
 	if !errors.As(err, &failed) || failed.Reason != operation.ReasonSoftwareUnavailable || failed.Retry != operation.RetryLater || !strings.Contains(failed.Message, "OtherBundle: ") {
@@ -177,7 +176,7 @@ func TestInstallTakesTheOrderedBundle(t *testing.T) {
 	if w.kubelet(t) != "a kubelet" {
 		t.Errorf("the kubelet is %q", w.kubelet(t))
 	}
-	w.source, w.Keys = copied{bundlesource.Layout{Dir: dir, Keys: keys}, other.source.asked, other.source.fails}, func() (hostbundle.PublicKeys, error) { return keys, nil }
+	w.source, w.Keys = bundleCopied{bundlesource.Layout{Dir: dir, Keys: keys}, other.source.asked, other.source.fails}, func() (hostbundle.PublicKeys, error) { return keys, nil }
 	must(t, w.install(t, digest))
 	if w.kubelet(t) != "another kubelet" {
 		t.Errorf("the kubelet is %q", w.kubelet(t))
@@ -209,13 +208,13 @@ func TestInstallIsTriedAgain(t *testing.T) {
 		}, "file does not exist"},
 		"another key": {func(w *world) func() {
 			keys := w.Keys
-			_, other, _ := layout(t, "")
+			_, other, _ := operationLayout(t, "")
 			w.Keys = func() (hostbundle.PublicKeys, error) { return other, nil }
 			return func() { w.Keys = keys }
 		}, "Untrusted: "},
 		"no source": {func(w *world) func() {
 			sources := w.Sources
-			w.Sources = func(context.Context) ([]software.Source, error) {
+			w.Sources = func(context.Context) ([]Source, error) {
 				return nil, errors.New("serves no host bundles to this host")
 			}
 			return func() { w.Sources = sources }
@@ -261,7 +260,7 @@ func TestInstallCutAtEachRecord(t *testing.T) {
 func TestInstallCalledOff(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.Sources = func(context.Context) ([]software.Source, error) { cancel(); return []software.Source{w.source}, nil }
+	w.Sources = func(context.Context) ([]Source, error) { cancel(); return []Source{w.source}, nil }
 	err := w.Install(ctx, operation.Software{Version: version, ReleaseDigest: w.digest}, w.record)
 	var failed *operation.Error
 	if err == nil || errors.As(err, &failed) {

@@ -1,4 +1,4 @@
-package ondemand
+package software
 
 import (
 	"context"
@@ -11,25 +11,21 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
-	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
-// Step is the step of an operation that installs its version.
-const Step = "host software"
-
-// tellEvery is the least time between two words about a download: each is written to disk.
-const tellEvery = 5 * time.Second
+// InstallStep is the step of an operation that installs its version.
+const InstallStep = "host software"
 
 // Installer implements effects.Software.
 type Installer struct {
-	Host software.Host
+	Host Host
 	// Has says whether the host has a version, whoever put it there.
 	Has func(ctx context.Context, version string) bool
 	// Keys are those of which one must have signed a bundle.
 	Keys func() (hostbundle.PublicKeys, error)
 	// Sources are asked in their order.
-	Sources func(ctx context.Context) ([]software.Source, error)
+	Sources func(ctx context.Context) ([]Source, error)
 	// Keep is how many of the versions that were installed last stay without a use.
 	Keep int
 	// Changed is called when versions came or went.
@@ -45,11 +41,11 @@ func (i *Installer) Install(ctx context.Context, requested operation.Software, p
 	if requested.Version == "" || requested.ReleaseDigest == "" {
 		return nil
 	}
-	want := software.Wanted{Version: requested.Version, Index: digest.Digest(requested.ReleaseDigest)}
+	want := Wanted{Version: requested.Version, Index: digest.Digest(requested.ReleaseDigest)}
 	if there, err := i.there(ctx, want); err != nil || there {
 		return refused(ctx, want, err)
 	}
-	return operation.Step(progress, Step, func() error {
+	return operation.Step(progress, InstallStep, func() error {
 		if err := i.fetch(ctx, want, progress); err != nil {
 			return refused(ctx, want, err)
 		}
@@ -61,19 +57,19 @@ func (i *Installer) Install(ctx context.Context, requested operation.Software, p
 
 // there says whether nothing is to be installed: the very bundle is on the host, or the
 // version is there and not from a bundle, so somebody else sees to it.
-func (i *Installer) there(ctx context.Context, want software.Wanted) (bool, error) {
+func (i *Installer) there(ctx context.Context, want Wanted) (bool, error) {
 	releases, err := i.Host.Installed()
 	if err != nil {
 		return false, err
 	}
-	at := slices.IndexFunc(releases, func(r software.Release) bool { return r.KubernetesVersion == want.Version })
+	at := slices.IndexFunc(releases, func(r Release) bool { return r.KubernetesVersion == want.Version })
 	if at < 0 {
 		return i.Has(ctx, want.Version), nil
 	}
-	return releases[at].State == software.StateInstalled && releases[at].Index == want.Index, nil
+	return releases[at].State == StateInstalled && releases[at].Index == want.Index, nil
 }
 
-func (i *Installer) fetch(ctx context.Context, want software.Wanted, progress operation.Progress) error {
+func (i *Installer) fetch(ctx context.Context, want Wanted, progress operation.Progress) error {
 	keys, err := i.Keys()
 	if err != nil {
 		return err
@@ -101,12 +97,12 @@ func (i *Installer) fetch(ctx context.Context, want software.Wanted, progress op
 
 // refused is a failure with its reason; nil for none. One that was asked for, as by another
 // operation, is left as it is.
-func refused(ctx context.Context, want software.Wanted, err error) error {
+func refused(ctx context.Context, want Wanted, err error) error {
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	return &operation.Error{Reason: operation.ReasonSoftwareUnavailable, Retry: operation.RetryLater, Err: err,
-		Message: fmt.Sprintf("install Kubernetes %s: %s", want.Version, software.Explain(err))}
+		Message: fmt.Sprintf("install Kubernetes %s: %s", want.Version, Explain(err))}
 }
 
 // Tidy removes versions that nothing uses.

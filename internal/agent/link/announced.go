@@ -3,7 +3,7 @@
 // that it follows the host to another management cluster.
 //
 // It may import kube; the agent's run imports it.
-package announced
+package link
 
 import (
 	"context"

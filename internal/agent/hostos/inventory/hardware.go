@@ -1,4 +1,4 @@
-package hardware
+package inventory
 
 import (
 	"os"

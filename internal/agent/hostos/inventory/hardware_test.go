@@ -1,4 +1,4 @@
-package hardware_test
+package inventory_test
 
 import (
 	"encoding/json"
@@ -21,8 +21,8 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/config"
-	"github.com/slipway-dev/slipway/internal/agent/hostos/hardware"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 )
 
 // machine is a root folder with files by path; what begins with "-> " is a link.
@@ -49,7 +49,7 @@ func machine(t *testing.T, files map[string]string) hostfs.Root {
 
 func read(t *testing.T, files map[string]string) infrav1.HostHardware {
 	t.Helper()
-	reader := &hardware.Reader{Root: machine(t, files)}
+	reader := &inventory.Reader{Root: machine(t, files)}
 	return reader.Read()
 }
 
@@ -242,7 +242,7 @@ func schema(t *testing.T) validation.SchemaValidator {
 // What was read is good for an hour, however often it is asked for.
 func TestReadOnceAnHour(t *testing.T) {
 	root, now := machine(t, map[string]string{"/sys/firmware/dmi/tables/DMI": ""}), time.Now()
-	reader := &hardware.Reader{Root: root, Now: func() time.Time { return now }}
+	reader := &inventory.Reader{Root: root, Now: func() time.Time { return now }}
 	reader.Read()
 	if err := os.MkdirAll(root.Path("/sys/firmware/efi"), 0o755); err != nil {
 		t.Fatal(err)

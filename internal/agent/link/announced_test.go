@@ -1,4 +1,4 @@
-package announced
+package link
 
 import (
 	"crypto/tls"
