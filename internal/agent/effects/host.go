@@ -24,7 +24,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
-	"github.com/slipway-dev/slipway/internal/agent/vip/localapi"
 )
 
 // Options of the executor of a real host.
@@ -57,7 +56,7 @@ func New(o Options) (*Executor, *vip.Keeper) {
 	system := command.System{Identity: o.Identity, Log: logFile{root: o.Root}}
 	keeper := &vip.Keeper{
 		Holder: vip.Holder{Network: vip.Kernel{}, Interface: o.NodeInterface, Node: o.Node, NodeIPs: o.Rule.IPs, Log: o.Log},
-		Server: &localapi.Server{Root: o.Root, Now: time.Now}, Candidate: o.Candidate, Now: time.Now, Log: o.Log,
+		Server: &vip.LocalServer{Root: o.Root, Now: time.Now}, Candidate: o.Candidate, Now: time.Now, Log: o.Log,
 	}
 	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
 	cleaner := reset.Cleaner{

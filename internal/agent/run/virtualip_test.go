@@ -12,7 +12,6 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
-	"github.com/slipway-dev/slipway/internal/agent/vip/localapi"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -51,7 +50,7 @@ func TestLocalAPIServer(t *testing.T) {
 	level.Deep(t)
 	s := startAPIServer(t)
 	ctx := t.Context()
-	empty := localapi.Server{Root: hostfs.Root(t.TempDir()), Now: time.Now}
+	empty := vip.LocalServer{Root: hostfs.Root(t.TempDir()), Now: time.Now}
 	if _, err := empty.Lease(ctx); err != vip.ErrNoControlPlane { //nolint:errorlint // the error itself is the contract
 		t.Errorf("without a control plane: %v", err)
 	}
@@ -60,7 +59,7 @@ func TestLocalAPIServer(t *testing.T) {
 		return err
 	})
 	root := s.kubeadmFiles(t)
-	server := localapi.Server{Root: root, Now: time.Now}
+	server := vip.LocalServer{Root: root, Now: time.Now}
 	lookUp := func() (err error) {
 		_, err = server.Lease(ctx)
 		return err
@@ -95,14 +94,14 @@ func TestLocalAPIServer(t *testing.T) {
 	}
 
 	// The certificate has no right but that of the Role, which is one Lease.
-	role, err := s.client.Resource(roles).Namespace(localapi.LeaseNamespace).Get(ctx, localapi.User, metav1.GetOptions{})
+	role, err := s.client.Resource(roles).Namespace(vip.LeaseNamespace).Get(ctx, vip.ElectionUser, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := fmt.Sprint(role.Object["rules"]), "[map[apiGroups:[coordination.k8s.io] resourceNames:[slipway-control-plane-endpoint] resources:[leases] verbs:[get update]]]"; got != want {
 		t.Errorf("the Role allows %s", got)
 	}
-	if err := s.client.Resource(bindings).Namespace(localapi.LeaseNamespace).Delete(ctx, localapi.User, metav1.DeleteOptions{}); err != nil {
+	if err := s.client.Resource(bindings).Namespace(vip.LeaseNamespace).Delete(ctx, vip.ElectionUser, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	poll.Until(t, "without its Role the certificate may do nothing", func() error {
@@ -120,6 +119,6 @@ func TestLocalAPIServer(t *testing.T) {
 	if err := os.Remove(root.Path("/etc/kubernetes/pki/ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	server = localapi.Server{Root: root, Now: time.Now}
+	server = vip.LocalServer{Root: root, Now: time.Now}
 	poll.Until(t, "an external authority is served too", update)
 }

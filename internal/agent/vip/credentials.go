@@ -1,4 +1,4 @@
-package localapi
+package vip
 
 import (
 	"bytes"
@@ -20,8 +20,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
-
-	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
 // The files of kubeadm. Of its kubeconfigs, only those of the controller manager
@@ -41,10 +39,10 @@ const certificateLife = 24 * time.Hour
 // change.
 type files struct{ local, authority []byte }
 
-func (s *Server) readFiles() (files, error) {
+func (s *LocalServer) readFiles() (files, error) {
 	local, err := os.ReadFile(s.Root.Path(localConfig))
 	if errors.Is(err, fs.ErrNotExist) {
-		return files{}, vip.ErrNoControlPlane
+		return files{}, ErrNoControlPlane
 	}
 	if err != nil {
 		return files{}, err
@@ -68,7 +66,7 @@ func (f files) server() (*rest.Config, error) {
 }
 
 // server returns the configuration that the files give now.
-func (s *Server) server() (*rest.Config, error) {
+func (s *LocalServer) server() (*rest.Config, error) {
 	f, err := s.readFiles()
 	if err != nil {
 		return nil, err
@@ -78,7 +76,7 @@ func (s *Server) server() (*rest.Config, error) {
 
 // narrow adds the certificate that may do no more than Prepare allows. A host
 // without the authority's key, as with an external authority, has admin.conf only.
-func (s *Server) narrow(server *rest.Config, f files) (*rest.Config, error) {
+func (s *LocalServer) narrow(server *rest.Config, f files) (*rest.Config, error) {
 	key, err := keyutil.PrivateKeyFromFile(s.Root.Path(signingKey))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.admin(server)
@@ -97,7 +95,7 @@ func (s *Server) narrow(server *rest.Config, f files) (*rest.Config, error) {
 }
 
 // admin adds the credential of the cluster's administrator.
-func (s *Server) admin(server *rest.Config) (*rest.Config, error) {
+func (s *LocalServer) admin(server *rest.Config) (*rest.Config, error) {
 	admin, err := clientcmd.BuildConfigFromFlags("", s.Root.Path(adminConfig))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", adminConfig, err)
@@ -121,7 +119,7 @@ func sign(ca *x509.Certificate, signer crypto.Signer, now time.Time) (certificat
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: User},
+		Subject:      pkix.Name{CommonName: ElectionUser},
 		// The clocks of control-plane hosts differ.
 		NotBefore:   now.Add(-time.Hour),
 		NotAfter:    now.Add(certificateLife),
@@ -130,7 +128,7 @@ func sign(ca *x509.Certificate, signer crypto.Signer, now time.Time) (certificat
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca, private.Public(), signer)
 	if err != nil {
-		return nil, nil, fmt.Errorf("sign a certificate for %s: %w", User, err)
+		return nil, nil, fmt.Errorf("sign a certificate for %s: %w", ElectionUser, err)
 	}
 	key, err = keyutil.MarshalPrivateKeyToPEM(private)
 	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der}), key, err

@@ -1,4 +1,4 @@
-package localapi
+package vip
 
 import (
 	"cmp"
@@ -17,19 +17,18 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
-	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
 // The Lease of the election in the workload cluster, and who may write it.
 const (
 	LeaseNamespace = "kube-system"
 	LeaseName      = "slipway-control-plane-endpoint"
-	// User is the common name of the agents' certificates.
-	User = "slipway:control-plane-endpoint"
+	// ElectionUser is the common name of the agents' certificates.
+	ElectionUser = "slipway:control-plane-endpoint"
 )
 
-// Server implements vip.Server. It is not safe for concurrent use.
-type Server struct {
+// LocalServer implements vip.Server. It is not safe for concurrent use.
+type LocalServer struct {
 	// Root is "/" but in tests.
 	Root hostfs.Root
 	// Now is the clock of certificates.
@@ -41,7 +40,7 @@ type Server struct {
 }
 
 // Ready implements vip.Server.
-func (s *Server) Ready(ctx context.Context) error {
+func (s *LocalServer) Ready(ctx context.Context) error {
 	client, err := s.connect()
 	if err != nil {
 		return err
@@ -50,7 +49,7 @@ func (s *Server) Ready(ctx context.Context) error {
 }
 
 // Lease implements vip.Server.
-func (s *Server) Lease(ctx context.Context) (*coordinationv1.Lease, error) {
+func (s *LocalServer) Lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	client, err := s.connect()
 	if err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func (s *Server) Lease(ctx context.Context) (*coordinationv1.Lease, error) {
 }
 
 // UpdateLease implements vip.Server.
-func (s *Server) UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func (s *LocalServer) UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	client, err := s.connect()
 	if err != nil {
 		return nil, err
@@ -81,7 +80,7 @@ func (s *Server) UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (
 
 // Serves implements vip.Server. kubeadm writes the port of the API server into the files: when
 // it is that one, Ready has connected to it.
-func (s *Server) Serves(ctx context.Context, port uint16) error {
+func (s *LocalServer) Serves(ctx context.Context, port uint16) error {
 	server, err := s.server()
 	if err != nil {
 		return err
@@ -97,13 +96,13 @@ func (s *Server) Serves(ctx context.Context, port uint16) error {
 	}
 	// A program of the host's own may pass connections on.
 	if err := request(ctx, server, net.JoinHostPort(own.Hostname(), want)); err != nil {
-		return &vip.PortError{Port: port, Listens: listens, Err: err}
+		return &PortError{Port: port, Listens: listens, Err: err}
 	}
 	return nil
 }
 
 // Answers implements vip.Server. It has connections of its own.
-func (s *Server) Answers(ctx context.Context, endpoint netip.AddrPort) error {
+func (s *LocalServer) Answers(ctx context.Context, endpoint netip.AddrPort) error {
 	server, err := s.server()
 	if err != nil {
 		return err
@@ -134,7 +133,7 @@ func request(ctx context.Context, server *rest.Config, at string) error {
 }
 
 // connect returns a client whose credentials are those of the files.
-func (s *Server) connect() (*kube.Workload, error) {
+func (s *LocalServer) connect() (*kube.Workload, error) {
 	f, err := s.readFiles()
 	if err != nil {
 		return nil, err

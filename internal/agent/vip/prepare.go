@@ -1,4 +1,4 @@
-package localapi
+package vip
 
 import (
 	"context"
@@ -15,7 +15,7 @@ const roleName = "slipway:control-plane-endpoint"
 
 // prepare makes what is missing of the Lease and the right to it, as the
 // cluster's administrator. Several hosts may do it at once.
-func (s *Server) prepare(ctx context.Context) error {
+func (s *LocalServer) prepare(ctx context.Context) error {
 	server, err := s.server()
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func objects() (*rbacv1.Role, *rbacv1.RoleBinding, *coordinationv1.Lease) {
 	binding := &rbacv1.RoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "RoleBinding"}, ObjectMeta: meta,
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: roleName},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: User}},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: ElectionUser}},
 	}
 	// It has no holder: whoever is elected writes itself into it.
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: LeaseName}}

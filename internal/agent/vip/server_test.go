@@ -1,4 +1,4 @@
-package localapi
+package vip
 
 import (
 	"encoding/base64"
@@ -15,11 +15,10 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
-	"github.com/slipway-dev/slipway/internal/agent/vip"
 )
 
-// host is one whose API server is the server, by the files of kubeadm.
-func host(t *testing.T, server *httptest.Server) *Server {
+// hostAPI is one whose API server is the server, by the files of kubeadm.
+func hostAPI(t *testing.T, server *httptest.Server) *LocalServer {
 	t.Helper()
 	root := hostfs.Root(t.TempDir())
 	path := root.Path(localConfig)
@@ -38,7 +37,7 @@ func host(t *testing.T, server *httptest.Server) *Server {
 			t.Fatal(err)
 		}
 	}
-	return &Server{Root: root, Now: time.Now}
+	return &LocalServer{Root: root, Now: time.Now}
 }
 
 // apiServer answers like one that gives nothing to strangers, with a certificate for 127.0.0.1.
@@ -73,7 +72,7 @@ func listener(t *testing.T) net.Listener {
 // What counts is that an API server of the cluster answers at address and port, by TLS.
 func TestAnswers(t *testing.T) {
 	server := apiServer(t)
-	s := host(t, server)
+	s := hostAPI(t, server)
 	if err := s.Answers(t.Context(), at(t, server.Listener)); err != nil {
 		t.Errorf("the API server answers, and the error is %v", err)
 	}
@@ -109,7 +108,7 @@ func TestAnswers(t *testing.T) {
 	if err := s.Answers(t.Context(), at(t, other)); err == nil {
 		t.Error("a certificate that does not name the address is accepted")
 	}
-	if err := (&Server{Root: hostfs.Root(t.TempDir()), Now: time.Now}).Answers(t.Context(), at(t, server.Listener)); !errors.Is(err, vip.ErrNoControlPlane) {
+	if err := (&LocalServer{Root: hostfs.Root(t.TempDir()), Now: time.Now}).Answers(t.Context(), at(t, server.Listener)); !errors.Is(err, ErrNoControlPlane) {
 		t.Errorf("without a control plane the error is %v", err)
 	}
 }
@@ -118,7 +117,7 @@ func TestAnswers(t *testing.T) {
 // a program there passes on to it.
 func TestServes(t *testing.T) {
 	server, forward := apiServer(t), apiServer(t)
-	s := host(t, server)
+	s := hostAPI(t, server)
 	own := at(t, server.Listener).Port()
 	if err := s.Serves(t.Context(), own); err != nil {
 		t.Errorf("at its own port: %v", err)
@@ -128,7 +127,7 @@ func TestServes(t *testing.T) {
 	}
 	closed := listener(t)
 	_ = closed.Close()
-	other := (*vip.PortError)(nil)
+	other := (*PortError)(nil)
 	if err := s.Serves(t.Context(), at(t, closed).Port()); !errors.As(err, &other) || other.Port != at(t, closed).Port() || other.Listens != fmt.Sprint(own) {
 		t.Errorf("at a port where nothing listens: %v", err)
 	}
@@ -138,7 +137,7 @@ func TestServes(t *testing.T) {
 func TestServesThePortThatAURLLeavesOut(t *testing.T) {
 	server := apiServer(t)
 	server.URL = "https://127.0.0.1"
-	if err := host(t, server).Serves(t.Context(), 443); err != nil {
+	if err := hostAPI(t, server).Serves(t.Context(), 443); err != nil {
 		t.Error(err)
 	}
 }
