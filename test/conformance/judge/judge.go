@@ -178,12 +178,19 @@ func (p *Plane) startControllerManager(ctx context.Context) error {
 	return nil
 }
 
-// startManagers installs and starts one manager after the other, and then waits
-// for all.
+// startManagers installs the manifests of all managers, starts them, and waits for all. A manager
+// whose informers met no CRD would try again up to half a minute later.
 func (p *Plane) startManagers(ctx context.Context) error {
+	webhooks := map[string]int{}
+	for _, s := range p.options.Subjects {
+		var err error
+		if webhooks[s.Name], err = p.install(ctx, s); err != nil {
+			return fmt.Errorf("install %s: %w", s.Name, err)
+		}
+	}
 	var ready errgroup.Group
 	for _, s := range p.options.Subjects {
-		process, address, err := p.startManager(ctx, s)
+		process, address, err := p.startManager(ctx, s, webhooks[s.Name])
 		if err != nil {
 			return fmt.Errorf("start %s: %w", s.Name, err)
 		}
@@ -192,20 +199,26 @@ func (p *Plane) startManagers(ctx context.Context) error {
 	return ready.Wait()
 }
 
-func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health string, _ error) {
+// install installs a subject's manifests, and returns the port that its webhooks are to listen on.
+func (p *Plane) install(ctx context.Context, s Subject) (int, error) {
+	objects, err := p.options.Kit.manifests(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	free, err := ports.Find(1)
+	if err != nil {
+		return 0, err
+	}
+	return free[0], Install(ctx, p.Client, objects, free[0], p.ca)
+}
+
+func (p *Plane) startManager(ctx context.Context, s Subject, webhooks int) (_ *process, health string, _ error) {
 	path, err := p.options.Kit.Program(ctx, s.Package)
 	if err != nil {
 		return nil, "", err
 	}
-	objects, err := p.options.Kit.manifests(ctx, s)
+	free, err := ports.Find(1)
 	if err != nil {
-		return nil, "", err
-	}
-	free, err := ports.Find(2)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := Install(ctx, p.Client, objects, free[0], p.ca); err != nil {
 		return nil, "", err
 	}
 	config, err := as(ctx, p.Client, p.Config, s.Namespace, s.ServiceAccount)
@@ -216,11 +229,11 @@ func (p *Plane) startManager(ctx context.Context, s Subject) (_ *process, health
 	if err != nil {
 		return nil, "", err
 	}
-	health = fmt.Sprintf("127.0.0.1:%d", free[1])
+	health = fmt.Sprintf("127.0.0.1:%d", free[0])
 	return p.start(ctx, s.Name, program{
 		path: path, environment: []string{"KUBECONFIG=" + kubeconfig},
 		args: slices.Concat([]string{
-			fmt.Sprintf("--webhook-port=%d", free[0]),
+			fmt.Sprintf("--webhook-port=%d", webhooks),
 			fmt.Sprintf("--%s=%s", cmp.Or(s.CertDirFlag, "webhook-cert-dir"), p.certDir),
 			"--health-addr=" + health,
 		}, s.Flags),

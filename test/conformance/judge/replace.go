@@ -16,7 +16,11 @@ func (p *Plane) Replace(ctx context.Context, s Subject) error {
 			break
 		}
 	}
-	process, address, err := p.startManager(ctx, s)
+	webhooks, err := p.install(ctx, s)
+	if err != nil {
+		return err
+	}
+	process, address, err := p.startManager(ctx, s, webhooks)
 	if err != nil {
 		return fmt.Errorf("start %s again: %w", s.Name, err)
 	}
