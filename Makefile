@@ -315,7 +315,7 @@ test-alone: ## The tests with real kubelets that measure seconds; run nothing be
 .PHONY: test-e2e
 test-e2e: export SLIPWAY_TEST_BESIDE = 1
 test-e2e: prometheus ## clusterctl's conformance and the end-to-end tests, side by side and in random order; SLIPWAY_DEEP=1 for all of them
-	@cd test/conformance/clusterctl/tool && GOWORK=off $(FETCH_MODULES) tool
+	@cd test/e2e/upstream && GOWORK=off $(FETCH_MODULES) sigs.k8s.io/cluster-api/cmd/clusterctl
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
 
 # Each module with the versions that its own go.mod names, as those who require it see it.
@@ -416,15 +416,13 @@ bench-runtime: ## Measure the runtime SDK beside upstream's
 bench-scale: build bench-peer ## Measure large pools alone: 1,000 to 5,000 simulated hosts, beside upstream's in-memory provider
 	go run ./test/bench/scale -bin $(BIN)
 
-PEER := $(ROOT)/test/bench/scale/peer
-
 .PHONY: bench-peer
+bench-peer: PEER := sigs.k8s.io/cluster-api/test/infrastructure/docker
 bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale measures beside ours
-	@cd $(PEER) && GOWORK=off $(FETCH_MODULES) tool
 	@mkdir -p $(BIN)/peer
-	@echo "  GO    upstream's in-memory provider" && cd $(PEER) && GOWORK=off $(GO_BUILD) -ldflags "-s -w" -o $(BIN)/peer/manager tool
-	@cd $(PEER) && $(ENVTEST)/kubectl kustomize \
-	  "$$(GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)/infrastructure/docker/config/default" >$(BIN)/peer/components.yaml
+	@cd test/e2e/upstream && export GOWORK=off && $(FETCH_MODULES) $(PEER) && \
+	  echo "  GO    upstream's in-memory provider" && $(GO_BUILD) -ldflags "-s -w" -o $(BIN)/peer/manager $(PEER) && \
+	  $(ENVTEST)/kubectl kustomize "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)/infrastructure/docker/config/default" >$(BIN)/peer/components.yaml
 
 ##@ Release
 

@@ -100,7 +100,7 @@ func (a *assets) make(dir string) error {
 		return err
 	}
 	a.clusterctl = filepath.Join(dir, "clusterctl")
-	if _, err := output(filepath.Join(root, "test/conformance/clusterctl/tool"), "go", "build", "-trimpath", "-o", a.clusterctl, "sigs.k8s.io/cluster-api/cmd/clusterctl"); err != nil {
+	if _, err := output(filepath.Join(root, "test/e2e/upstream"), "go", "build", "-trimpath", "-o", a.clusterctl, "sigs.k8s.io/cluster-api/cmd/clusterctl"); err != nil {
 		return err
 	}
 	a.repository = filepath.Join(dir, "repository")
@@ -195,7 +195,7 @@ func (a *assets) renderUpstream(ctx context.Context) error {
 // upstreamVersion is the one clusterctl is built from.
 func (a *assets) upstreamVersion() string {
 	if a.upstream == "" {
-		a.upstream, _ = output(filepath.Join(a.root, "test/conformance/clusterctl/tool"), "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api")
+		a.upstream, _ = output(filepath.Join(a.root, "test/e2e/upstream"), "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api")
 	}
 	return a.upstream
 }
