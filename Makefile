@@ -14,8 +14,8 @@ FETCH_MODULES := $(ROOT)/hack/fetch-modules.sh
 # the modules with code of this repository, and those of the node bundle that pin a version of
 # upstream's programs, which their build checks
 WORK_MODULES := . plane sdk
-OWN_MODULES  := release nodebundle/build nodebundle/echo nodebundle/flannel nodebundle/pause test/e2e/upstream
-PIN_MODULES  := $(addprefix nodebundle/,cni containerd coredns etcd flannelcni kubernetes runc)
+OWN_MODULES  := release nodebundle nodebundle/network test/e2e/upstream
+PIN_MODULES  := $(addprefix nodebundle/,containerd etcd flannelcni kubernetes runc)
 
 include nodebundle/bundle.mk
 

@@ -18,9 +18,11 @@ BUNDLE       := $(BUNDLE_BIN)/bundle
 BUNDLE_PARTS := $(BUNDLE_BIN)/.nodebundle
 ENVTEST      := $(BUNDLE_BIN)/envtest
 
-# $(call bundle_version,module directory,module path,file): the version in its
-# go.mod, or in another file of that form.
-bundle_version = $(shell sed -n 's|^[[:space:]]*\(require \)\{0,1\}$(2) \(v[^ ]*\).*|\2|p' nodebundle/$(1)/$(or $(3),go.mod))
+# $(call bundle_mod,directory,file): the go.mod of the module that a directory is in or one level
+# below, or another file of that form, which has the requirements for an older Kubernetes.
+bundle_mod = $(firstword $(wildcard $(addsuffix $(or $(2),go.mod),nodebundle/$(1)/ nodebundle/$(dir $(1)))))
+# $(call bundle_version,directory,module path,file): the version that such a file requires
+bundle_version = $(shell sed -n 's|^[[:space:]]*\(require \)\{0,1\}$(2) \(v[^ ]*\).*|\2|p' $(call bundle_mod,$(1),$(3)))
 
 # The Kubernetes versions from old to new, each by a file with its requirements; the
 # last is the default, and the plane's.
@@ -29,7 +31,7 @@ BUNDLE_KUBERNETES_VERSIONS := $(foreach f,$(BUNDLE_KUBERNETES_FILES),$(call bund
 BUNDLE_KUBERNETES := $(lastword $(BUNDLE_KUBERNETES_VERSIONS))
 BUNDLE_CONTAINERD := $(call bundle_version,containerd,github.com/containerd/containerd/v2)
 BUNDLE_RUNC       := $(call bundle_version,runc,github.com/opencontainers/runc)
-BUNDLE_CNI        := $(call bundle_version,cni,github.com/containernetworking/plugins)
+BUNDLE_CNI        := $(call bundle_version,network,github.com/containernetworking/plugins)
 BUNDLE_FLANNELCNI := $(call bundle_version,flannelcni,github.com/containernetworking/plugins)
 BUNDLE_ETCD       := $(call bundle_version,etcd,go.etcd.io/etcd/server/v3)
 
@@ -43,19 +45,17 @@ BUNDLED := $(if $(filter all,$(KUBERNETES)),$(BUNDLE_KUBERNETES_VERSIONS),$(filt
 BUNDLED_FILES := $(foreach f,$(BUNDLE_KUBERNETES_FILES),$(if $(filter $(BUNDLED),$(call bundle_version,kubernetes,k8s.io/kubernetes,$(f))),$(f)))
 HYPERKUBES := $(BUNDLED:%=$(BUNDLE)/kubernetes/%/hyperkube)
 
-# $(call bundle_sources,module directory,file): what its binaries depend on. The
-# requirements are in go.mod, or in another file of that form with its own sums.
-bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) \
-	$(wildcard nodebundle/$(1)/$(or $(2),go.mod) nodebundle/$(1)/$(patsubst %.mod,%.sum,$(or $(2),go.mod))) \
+# $(call bundle_sources,directory,file): what its binaries depend on.
+bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) $(foreach mod,$(call bundle_mod,$(1),$(2)),$(mod) $(wildcard $(mod:.mod=.sum))) \
 	nodebundle/bundle.mk $(BUNDLE_PARTS)/toolchain
 
-# $(call bundle_build,module directory,tags,extra ldflags,output,package,file,programs). Every
+# $(call bundle_build,directory,tags,extra ldflags,output,package,file,programs). Every
 # file is named in the rule's target, and in programs where they are several; `touch` marks
 # those that go left as they were. They do not tell of the commit: the next one would link
 # them all again, and each host bundle would have new digests.
 bundle_build = @mkdir -p $(@D) && export GOWORK=$(or $(BUNDLE_GOWORK),off) CGO_ENABLED=$(or $(BUNDLE_CGO),0) && cd nodebundle/$(1) && \
-	$(STEP) "$(or $(BUNDLE_STEP),$(1)$(if $(6), of $(basename $(6))))" $(ROOT)/hack/kept-programs.sh $(BUNDLE_BIN) $(or $(7),$@) -- bash -c "$(FETCH_MODULES) $(if $(6),-modfile=$(6)) -tags '$(2)' $(5) && \
-	$(GO_BUILD) -buildvcs=false $(if $(6),-modfile=$(6)) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)"
+	$(STEP) "$(or $(BUNDLE_STEP),$(notdir $(1))$(if $(6), of $(basename $(6))))" $(ROOT)/hack/kept-programs.sh $(BUNDLE_BIN) $(or $(7),$@) -- bash -c "$(FETCH_MODULES) $(if $(6),-modfile=$(abspath $(call bundle_mod,$(1),$(6)))) -tags '$(2)' $(5) && \
+	$(GO_BUILD) $(if $(6),-modfile=$(abspath $(call bundle_mod,$(1),$(6)))) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)"
 
 # Kubernetes takes its version from the linker, as upstream's release does; kubeadm
 # refuses to work without one. The build date is fixed to keep the build repeatable.
@@ -66,10 +66,10 @@ bundle_k8s_ldflags := $(call bundle_k8s_ldflags_of,$(BUNDLE_KUBERNETES))
 
 # Parts that each kubeadm names by a version of its own. The newest Kubernetes goes
 # by go.mod; an older one that wants another version by kubernetes-<minor>.mod.
-# $(call bundle_paired,module directory,module path): words "part-version:file".
-bundle_paired = $(foreach k,$(BUNDLED_FILES),$(foreach f,$(or $(notdir $(wildcard nodebundle/$(1)/$(k))),go.mod),$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f)))
-BUNDLE_PAIRED_RULES := $(sort $(call bundle_paired,etcd,go.etcd.io/etcd/server/v3) $(call bundle_paired,coredns,github.com/coredns/coredns))
-BUNDLE_PAIRED := $(foreach p,$(BUNDLE_PAIRED_RULES),$(firstword $(subst :, ,$(p))))
+# $(call bundle_paired,directory,module path): words "directory-version:file".
+bundle_paired = $(foreach k,$(BUNDLED_FILES),$(foreach f,$(notdir $(or $(call bundle_mod,$(1),$(k)),go.mod)),$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f)))
+BUNDLE_PAIRED_RULES := $(sort $(call bundle_paired,etcd,go.etcd.io/etcd/server/v3) $(call bundle_paired,network/coredns,github.com/coredns/coredns))
+BUNDLE_PAIRED := $(foreach p,$(BUNDLE_PAIRED_RULES),$(notdir $(firstword $(subst :, ,$(p)))))
 
 BUNDLE_CONTAINERD_FILES := $(addprefix $(BUNDLE)/bin/,containerd containerd-shim-runc-v2 ctr)
 BUNDLE_CNI_FILES        := $(addprefix $(BUNDLE)/cni/,bridge host-local loopback portmap ptp)
@@ -96,9 +96,8 @@ envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd-$(BUNDLE_ETCD) ## Provide kube-apiser
 	@ln -sfn ../.nodebundle/etcd-$(BUNDLE_ETCD) $(ENVTEST)/etcd
 
 bundle-test: ## Test the node bundle's own programs
-	cd nodebundle/build && GOWORK=off go test ./...
-	cd nodebundle/echo && GOWORK=off go test ./...
-	cd nodebundle/flannel && GOWORK=off go test ./...
+	cd nodebundle && GOWORK=off go test ./...
+	cd nodebundle/network && GOWORK=off go test ./...
 
 # The toolchain file changes only when the toolchain does.
 $(shell mkdir -p $(BUNDLE_PARTS); go env GOVERSION GOOS GOARCH | cmp -s - $(BUNDLE_PARTS)/toolchain || go env GOVERSION GOOS GOARCH >$(BUNDLE_PARTS)/toolchain)
@@ -128,21 +127,22 @@ $(BUNDLE)/bin/runc: $(call bundle_sources,runc)
 	$(call bundle_build,runc,netgo osusergo seccomp,-X main.version=$(BUNDLE_RUNC:v%=%) -extldflags -static,$@,github.com/opencontainers/runc)
 	@touch $@
 
-$(BUNDLE_CNI_FILES) &: $(call bundle_sources,cni)
-	$(call bundle_build,cni,,-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(BUNDLE_CNI),$(BUNDLE)/cni/,tool,,$(BUNDLE_CNI_FILES))
+$(BUNDLE_CNI_FILES): BUNDLE_STEP := cni
+$(BUNDLE_CNI_FILES) &: $(call bundle_sources,network)
+	$(call bundle_build,network,,-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(BUNDLE_CNI),$(BUNDLE)/cni/,tool,,$(BUNDLE_CNI_FILES))
 	@touch $(BUNDLE_CNI_FILES)
 
 $(BUNDLE)/cni/flannel: $(call bundle_sources,flannelcni)
 	$(call bundle_build,flannelcni,,-X github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=$(BUNDLE_FLANNELCNI),$@,github.com/containernetworking/plugins/plugins/meta/flannel)
 	@touch $@
 
-$(BUNDLE_PARTS)/flanneld: $(call bundle_sources,flannel)
-	$(call bundle_build,flannel,,,$@,.)
+$(BUNDLE_PARTS)/flanneld: $(call bundle_sources,network/flannel)
+	$(call bundle_build,network/flannel,,,$@,.)
 	@touch $@
 
-# $(eval $(call paired_rule,module directory,part,file))
+# $(eval $(call paired_rule,directory,directory-version,file))
 define paired_rule
-$(BUNDLE_PARTS)/$(2): $(call bundle_sources,$(1),$(3))
+$(BUNDLE_PARTS)/$(notdir $(2)): $(call bundle_sources,$(1),$(3))
 	$$(call bundle_build,$(1),,,$$@,.,$(filter-out go.mod,$(3)))
 	@touch $$@
 endef

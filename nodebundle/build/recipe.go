@@ -22,10 +22,11 @@ const (
 const containerPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // pairedPrograms are those that kubeadm names by a version of their own: where
-// each is in its image, and the module that tells the version of a binary.
-var pairedPrograms = map[string]struct{ target, module string }{
-	"coredns": {"coredns", "github.com/coredns/coredns"},
-	"etcd":    {"usr/local/bin/etcd", "go.etcd.io/etcd/server/v3"},
+// each is in its image, the module that tells the version of a binary, and the
+// directory whose files require it.
+var pairedPrograms = map[string]struct{ target, module, required string }{
+	"coredns": {"coredns", "github.com/coredns/coredns", "nodebundle/network"},
+	"etcd":    {"usr/local/bin/etcd", "go.etcd.io/etcd/server/v3", "nodebundle/etcd"},
 }
 
 // recipe says how one image is made.
@@ -74,9 +75,9 @@ func (a assembly) kubeadmRecipes(kubernetes string, refs []string) ([]recipe, er
 			return nil, err
 		}
 		top := r.layers[len(r.layers)-1]
-		if _, isPaired := pairedPrograms[r.shortName()]; isPaired && !slices.Contains(a.paired, top) {
-			return nil, fmt.Errorf("the kubeadm of Kubernetes %s expects %s, but the bundle compiled %s only: require that version in a file of nodebundle/%s",
-				kubernetes, ref, strings.Join(a.paired, ", "), r.shortName())
+		if p, isPaired := pairedPrograms[r.shortName()]; isPaired && !slices.Contains(a.paired, top) {
+			return nil, fmt.Errorf("the kubeadm of Kubernetes %s expects %s, but the bundle compiled %s only: require that version in a file of %s",
+				kubernetes, ref, strings.Join(a.paired, ", "), p.required)
 		}
 		all = append(all, r)
 	}

@@ -21,7 +21,7 @@ var elsewhere = map[string]string{
 	"plane/internal/sandbox/unit": "the socket is root's, and inside a local host",
 	"plane/internal/up":           "finds out whether a port is free",
 	"plane/internal/capi":         "the webhooks listen on the loopback of the plane's network namespace",
-	"nodebundle/echo":             "a program of pods for tests and the tutorial, in a module of its own",
+	"nodebundle/echo":             "a program of pods for tests and the tutorial",
 	"sdk/hooktest":                "for tests",
 	"internal/testenv":            "for tests",
 	"internal/testenv/ports":      "for tests",

@@ -55,7 +55,7 @@ func TestInstallFileKeepsTheTargetWithoutASource(t *testing.T) {
 
 // The manifest is written by hand; this holds it to what this program accepts.
 func TestManifestFitsThisProgram(t *testing.T) {
-	raw, err := os.ReadFile("../../templates/local/flannel.yaml")
+	raw, err := os.ReadFile("../../../templates/local/flannel.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,0 @@
-module github.com/slipway-dev/slipway/nodebundle/pause
-
-go 1.26.0
