@@ -9,7 +9,10 @@ BIN  := $(ROOT)/bin
 # a semantic version: clusterctl reads it from the Provider object
 VERSION ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo v0.1.0-dev)
 
-FETCH_MODULES := $(ROOT)/hack/fetch-modules.sh
+# $(call fetch,arguments of go list): downloads the modules that packages need, and tries again when
+# the module proxy fails for a moment: a build of an hour should not end with one bad gateway. The
+# last pause is none, and fails.
+fetch = for pause in 2 10 30 failed; do if go list -deps $(1) >/dev/null; then break; fi; sleep $$pause; done
 
 # the modules with code of this repository, and those of the node bundle that pin a version of
 # upstream's programs, which their build checks
@@ -18,6 +21,9 @@ OWN_MODULES  := release nodebundle nodebundle/network test/e2e/upstream
 PIN_MODULES  := $(addprefix nodebundle/,containerd etcd flannelcni kubernetes runc)
 
 include nodebundle/bundle.mk
+
+# No target without a slash is a file.
+.PHONY: $(shell sed -nE 's/^([a-z][a-z0-9 -]*):.*/\1/p' Makefile nodebundle/bundle.mk)
 
 # One set of flags for everything, generators, linters and tests included: packages of
 # Kubernetes compile once for the plane, the node bundle and the tests.
@@ -36,33 +42,27 @@ PLANE_LDFLAGS = $(LDFLAGS) $(bundle_k8s_ldflags)
 
 ##@ Use
 
-.PHONY: up
 up: build ## Build all and bring up a plane with a cluster of three nodes on this machine
 	$(BIN)/slipway up
 
-.PHONY: down
 down: ## Take it all down and remove its state
 	@if [ -x $(BIN)/slipway ]; then $(BIN)/slipway down --purge; else echo "bin/slipway is not built: nothing of it runs from here"; fi
 
 ##@ Build
 
-.PHONY: build
 build: deps ## Build the binaries and the node bundle into bin/; KUBERNETES=all for older versions of Kubernetes, too
 	@COUNTER=$$(mktemp) && trap 'rm -f "$$COUNTER"' EXIT && export COUNTER && \
 	STEPS=$$($(MAKE) --no-print-directory --dry-run parts | grep -c '/hack/step.sh') $(MAKE) --no-print-directory parts
 
-.PHONY: build-all
 build-all: ## Build all, and the older versions of Kubernetes that tests upgrade from
 	@$(MAKE) --no-print-directory build KUBERNETES=all
 
 # First what most of the code is compiled for, and what linters need: they may begin then.
-.PHONY: parts
 parts: envtest manifests bundle binaries
 
 # $(call build,module directory,program,ldflags)
 build = cd $(ROOT)/$(1) && $(STEP) $(2) $(SHELL) -c '$(GO_BUILD) -ldflags "$(3)" -o $(BIN)/$(2) ./cmd/$(2)'
 
-.PHONY: binaries
 binaries: manifests ## Build the binaries only
 	@$(call build,.,slipway-agent,$(LDFLAGS))
 	@$(call build,.,slipway-manager,$(LDFLAGS))
@@ -80,7 +80,6 @@ own_key = if [ ! -e "$($(1))" ]; then \
 	  if [ "$($(1))" != "$(OWN_KEY)" ]; then echo "$(1): there is no key $($(1)); \`slipway-bundle keygen\` makes one" >&2; exit 1; fi; \
 	  $(BIN)/slipway-bundle keygen --name work-tree --private-key $(OWN_KEY) --public-key $(OWN_KEY:.key=.pub); fi
 
-.PHONY: host-bundle
 host-bundle: bundle ## Write what a real host needs of each Kubernetes version, and the agent, into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
 	@$(call build,.,slipway-bundle,$(LDFLAGS))
 	@$(call build,.,slipway-agent,$(LDFLAGS))
@@ -92,9 +91,8 @@ host-bundle: bundle ## Write what a real host needs of each Kubernetes version, 
 	  --private-key $(HOST_BUNDLE_KEY) --output $(BIN)/hostbundle
 	@rm -rf $(BIN)/hostbundle.images
 
-.PHONY: manifests
 manifests: ## Render upstream's manifests from the module cache (not committed)
-	@cd plane && $(STEP) "manifests of Cluster API" $(SHELL) -c '$(FETCH_MODULES) work && go generate ./internal/manifests'
+	@cd plane && $(STEP) "manifests of Cluster API" $(SHELL) -ec '$(call fetch,work); go generate ./internal/manifests'
 
 # page of the API reference = package
 API_PAGES := infrastructure-v1beta2=api/v1beta2 infrastructure-v1beta1=api/v1beta1 \
@@ -102,7 +100,6 @@ API_PAGES := infrastructure-v1beta2=api/v1beta2 infrastructure-v1beta1=api/v1bet
 
 CONTROLLER_GEN = $(call TOOL_PATH,controller-gen)
 
-.PHONY: generate
 generate: export GOWORK = $(ROOT)/hack/root.work
 generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API reference from the types
 	$(CONTROLLER_GEN) object paths=./api/...
@@ -116,12 +113,10 @@ generate: ## Write deepcopy code, CRDs, RBAC, webhook manifests and the API refe
 	for page in $(API_PAGES); do $(call TOOL_PATH,crd-ref-docs) --log-level ERROR --config hack/crd-ref-docs.yaml --renderer markdown \
 	  --source-path $${page#*=} --output-path docs/reference/api/$${page%%=*}.md; done
 
-.PHONY: new-check new-step-kind
 new-check new-step-kind: new-%: ## Write the file of a check of slipway doctor, or of a kind of lifecycle step, and its test; NAME=DiskFull
 	go run ./hack/new $* $(NAME)
 	gofmt -w internal/doctor internal/lifecycle/step
 
-.PHONY: docs
 docs: generate manifests ## Write the references and the drawings of docs/ from the code
 	go test -vet=off -trimpath -count=1 ./test/docs -run Reference -args -write
 	cd plane && go test -vet=off -trimpath -count=1 ./internal/cli -run TestReference -args -write
@@ -131,21 +126,17 @@ docs: generate manifests ## Write the references and the drawings of docs/ from 
 
 ##@ Check
 
-.PHONY: check
 check: ## The one-minute loop: import rules, generated files, go.mod, and the tests that need neither root nor built programs
 	@$(call each,verify-imports verify-generated verify-modules test-unit)
 
 # fetched first: what runs side by side would fetch it several times
-.PHONY: tools
 tools:
-	@GOWORK=off $(FETCH_MODULES) -modfile=$(ROOT)/go.tools.mod tool
+	@export GOWORK=off && $(call fetch,-modfile=$(ROOT)/go.tools.mod tool)
 
 # Output by target: what runs side by side does not interleave.
-.PHONY: verify
 verify: tools ## Format, linters, import rules, generated files and go.mod; nothing in the work tree is changed
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint verify-imports verify-generated verify-modules
 
-.PHONY: lint
 lint: lint-work $(OWN_MODULES:%=lint-%) ## golangci-lint with kube-api-linter over every module, and the format of all files
 
 GOLANGCI_LINT = $(call TOOL_PATH,golangci-lint-kube-api-linter) run --allow-parallel-runners --config $(ROOT)/.golangci.yml
@@ -156,36 +147,28 @@ lint-work: manifests
 $(OWN_MODULES:%=lint-%): lint-%:
 	@echo "  LINT  $*" && export GOWORK=off && cd $* && $(GOLANGCI_LINT) ./...
 
-.PHONY: format
 format: ## Format all Go files as lint wants them
 	$(call TOOL_PATH,golangci-lint-kube-api-linter) fmt --config $(ROOT)/.golangci.yml
 
-.PHONY: verify-imports
 verify-imports:
 	@echo "  TEST  import rules" && go test -vet=off -count=1 ./test/imports
 
-.PHONY: verify-generated
 verify-generated:
 	@echo "  DIFF  generated files" && hack/verify-generated.sh $(BIN)/verified/generated
 
-.PHONY: verify-modules
 verify-modules: $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES))
 
 .PHONY: $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES))
 $(patsubst %,verify-modules-%,$(WORK_MODULES) $(OWN_MODULES)): verify-modules-%:
 	@echo "  DIFF  $*/go.mod" && cd $* && $(ROOT)/hack/tidy.sh -diff
 
-.PHONY: tidy
 tidy: ## Write go.mod and go.sum of every module from the imports
 	for module in $(WORK_MODULES) $(OWN_MODULES); do (cd $$module && $(ROOT)/hack/tidy.sh); done
 
-.PHONY: vulncheck
+GOVULNDB ?= https://vuln.go.dev
 vulncheck: manifests ## Look for known vulnerabilities in what the code calls, that of the node bundle included; GOVULNDB names another database
-	@hack/vulncheck.sh $(call TOOL_PATH,govulncheck) $(WORK_MODULES) $(OWN_MODULES) $(PIN_MODULES)
-
-.PHONY: apidiff
-apidiff: ## Fail on changes of sdk and api that break users of the last tag
-	@hack/apidiff.sh $(call TOOL_PATH,apidiff)
+	@vulncheck=$(call TOOL_PATH,govulncheck); for module in $(WORK_MODULES) $(OWN_MODULES) $(PIN_MODULES); do echo "  VULN  $$module"; (cd $$module && \
+	  export GOWORK=off && if [ $$module = . ]; then GOWORK=$(ROOT)/hack/root.work; fi && go list ./... tool | xargs $$vulncheck -db $(GOVULNDB)); done
 
 ##@ Test
 
@@ -199,11 +182,11 @@ TEST_PROGRAMS = KUBEBUILDER_ASSETS=$(ENVTEST) SLIPWAY_BIN=$(BIN)
 test-packages: TEST_PROGRAMS = KUBEBUILDER_ASSETS=$$(hack/by-content.sh $(ENVTEST)) SLIPWAY_BIN=$$(hack/by-content.sh $(BIN))
 GOTEST = mkdir -p $(TEST_EVENTS) && gotestsum=$(call TOOL_PATH,gotestsum) && \
 	$(TEST_PROGRAMS) $$gotestsum --format $(2) --hide-summary skipped --jsonfile $(TEST_EVENTS)/$(1).json -- -vet=off -ldflags=-s
-test test-packages test-alone test-e2e race-concurrent: export SLIPWAY_REQUIRE_ROOT = 1
+test test-packages test-alone test-e2e race-concurrent chaos test-vm test-machine test-control-plane-in-place: export SLIPWAY_REQUIRE_ROOT = 1
 
 # No test of a plane takes programs of these tests for its own (see test/live), or what makes
 # packages for what it left behind.
-race race-concurrent test-packages test-modules test-machine: export SLIPWAY_TEST = planetest-none
+race-concurrent test-packages test-modules test-machine: export SLIPWAY_TEST = planetest-none
 
 # How tests of packages run. In the gate as `go test` has it by default: a package is not tested
 # again while its code, what its tests read and the programs that they start are the same. In
@@ -217,7 +200,6 @@ ALONE_TESTS := TestControlPlane|TestControlPlaneIPv6|TestControlPlaneDualStack
 with_tests = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 packages_without = $$($(with_tests) work | grep -vxFf <(go list $(1)))
 
-.PHONY: test ready gate-packages
 test: ready build ## The gate: what each change passes and CI runs. Linters, unit tests, a real API server, one test with real kubelets
 	@rm -rf $(TEST_EVENTS)
 	@failed=; $(MAKE) --no-print-directory --keep-going --jobs=2 test-e2e gate-packages || failed=1; \
@@ -225,11 +207,10 @@ test: ready build ## The gate: what each change passes and CI runs. Linters, uni
 ready:
 	@hack/ready.sh
 
-.PHONY: test-slow
 test-slow: ready ## make test with a third of the processors: no test minds a slow machine
 	@hack/slow.sh $(MAKE) --no-print-directory test
 gate-packages:
-	@$(call each,verify apidiff test-packages)
+	@$(call each,verify test-packages)
 
 # $(call each,targets): makes all of them, one after the other, whichever fail
 each = failed=; for target in $(1); do echo "==> $$target"; $(MAKE) --no-print-directory $$target || failed+=" $$target"; done; \
@@ -239,12 +220,10 @@ each = failed=; for target in $(1); do echo "==> $$target"; $(MAKE) --no-print-d
 # needs and how long it takes; its result is left in bin/deep.
 DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent test-mutants test-machine test-upstream-fastest
 AREA ?= $(DEEP_AREAS)
-.PHONY: test-deep
 test-deep: export SLIPWAY_DEEP = 1
 test-deep: build-all ## All else: every test with real kubelets, all packages in depth, modules alone, race detector, emulated machine, upstream's specs (an hour and a half)
 	@go run ./test/areas run $(AREA)
 
-.PHONY: test-unit
 test-unit: TEST_PROGRAMS = env -u KUBEBUILDER_ASSETS -u SLIPWAY_BIN
 test-unit: manifests ## Only the tests that need neither root nor built binaries
 	@$(call GOTEST,unit,standard-quiet) -short $(call packages_without,$(E2E_PACKAGES))
@@ -255,9 +234,8 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 
 # Two packages more than there are processors: those that wait, as for an API server to look
 # again, leave a fifth of them.
-.PHONY: test-packages
 test-packages: prometheus python $(if $(SLIPWAY_DEEP),registry chromium) ## The tests of the gate but those with built programs, in random order; SLIPWAY_DEEP=1 for all of them
-	@$(FETCH_MODULES) -test work
+	@$(call fetch,-test work)
 	@failed=; $(call GOTEST,tree,standard-quiet) -count=1 $(TREE_PACKAGES) || failed=1; \
 	  $(call GOTEST,packages,standard-quiet) -p $$(($$(nproc) + 2)) $(if $(SLIPWAY_DEEP),-timeout 40m) $(HOW) $(LONGEST_PACKAGES) \
 	    $(call packages_without,$(E2E_PACKAGES) $(LONGEST_PACKAGES) $(TREE_PACKAGES) ./test/imports) || failed=1; [ -z "$$failed" ]
@@ -271,85 +249,51 @@ TREE_PACKAGES := ./test/reasons ./test/failures
 LONGEST_PACKAGES := ./test/conformance/provider ./internal/controller/hostmachinepool ./internal/provision ./test/console ./test/outside \
   $(addprefix ./test/conformance/,lifecycle privilege runtime trust)
 
-# Debian's prometheus and promtool, which the alerts are tested with
-.PHONY: prometheus
-prometheus:
-	@$(ROOT)/hack/programs.sh $(BIN)/prometheus prometheus prometheus promtool
-
-# Debian's docker-registry, which is CNCF Distribution: host bundles are fetched from it
-.PHONY: registry
-registry:
-	@$(ROOT)/hack/programs.sh $(BIN)/registry docker-registry docker-registry
-
-# which runs the extension in another language
-.PHONY: python
-python:
-	@$(ROOT)/hack/python.sh
-
-# which the agent's package is installed by
-.PHONY: rpm
-rpm:
-	@$(ROOT)/hack/rpm.sh
-
-# which the console is opened in
-.PHONY: chromium
-chromium:
-	@$(ROOT)/hack/chromium.sh $(BIN)
+# programs that tests start, of PATH or of Debian's packages
+prometheus registry python rpm vm chromium:
+	@hack/need.sh $@
 test-packages test-console ui-shots: export SLIPWAY_TEST_CHROMIUM = $(BIN)/chromium
 
 # where ui-shots writes to; docs/console has what docs/console.md shows
 SHOTS ?= $(ROOT)/out/ui
 
-.PHONY: test-console ui-shots
 test-console: envtest chromium ## Follow a cluster on the console in a real Chromium, and decide there (a minute)
 	@$(call GOTEST,console,standard-verbose) -count=1 -timeout 20m ./test/console
 ui-shots: envtest chromium ## The same, with a picture of each page in out/ui
 	@rm -rf $(SHOTS) && mkdir -p $(SHOTS)
 	@KUBEBUILDER_ASSETS=$(ENVTEST) go test -count=1 -timeout 20m ./test/console -args -shots $(abspath $(SHOTS))
 
-.PHONY: test-alone
 test-alone: export SLIPWAY_DEEP = 1
 test-alone: ## The tests with real kubelets that measure seconds; run nothing beside them
 	@$(call GOTEST,alone,standard-verbose) -count=1 -timeout 45m -run '^($(ALONE_TESTS))$$' ./test/e2e
 
-.PHONY: test-e2e
 test-e2e: export SLIPWAY_TEST_BESIDE = 1
 test-e2e: prometheus ## clusterctl's conformance and the end-to-end tests, side by side and in random order; SLIPWAY_DEEP=1 for all of them
-	@cd test/e2e/upstream && GOWORK=off $(FETCH_MODULES) sigs.k8s.io/cluster-api/cmd/clusterctl
+	@cd test/e2e/upstream && export GOWORK=off && $(call fetch,sigs.k8s.io/cluster-api/cmd/clusterctl)
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
 
 # Each module with the versions that its own go.mod names, as those who require it see it.
-.PHONY: test-modules
 test-modules: export GOWORK = off
 test-modules: python rpm ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
-	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(FETCH_MODULES) -test -tags e2e ./... && \
+	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(call fetch,-test -tags e2e ./...) && \
 	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -timeout 30m $(HOW) ./...) && ) true
 TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
 
-# Concurrent code whose race build takes minutes, not tens of minutes: the plane's
-# packages compile kube-apiserver once more and are left to `make race`.
-CONCURRENT_PACKAGES = $$(hack/concurrent.sh ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host)
-# what one goroutine does, many times over: test-modules tries it ten times faster
-SEQUENTIAL_TESTS := TestFootprint|TestFootprintIsTrue|TestMangledAnswers|TestWritesAsEncodingJSON|TestCommentsAreCurrent
+# Concurrent code whose race build takes minutes, not tens of minutes: the plane's packages compile
+# kube-apiserver once more. Left out is what one goroutine does, many times over: test-modules tries
+# it ten times faster.
+race-concurrent: envtest python ## The race detector over concurrent code (cgo on; most of half an hour when cold)
+	@export CGO_ENABLED=1; $(call GOTEST,race,standard-quiet) $(HOW) -race -timeout 30m \
+	  -skip '^(TestFootprint|TestFootprintIsTrue|TestMangledAnswers|TestWritesAsEncodingJSON|TestCommentsAreCurrent)$$' \
+	  ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host
 
-.PHONY: race race-concurrent
-race: build-all python ## The race detector over everything but the tests with real kubelets (cgo on; half an hour when cold)
-	@$(call RACE,,$(call packages_without,$(E2E_PACKAGES)))
-race-concurrent: envtest python ## The race detector over the packages that CI chooses
-	@$(call RACE,-skip '^($(SEQUENTIAL_TESTS))$$',$(CONCURRENT_PACKAGES))
-RACE = export CGO_ENABLED=1; $(call GOTEST,race,standard-quiet) $(HOW) -race -timeout 30m $(1) $(2)
-
-.PHONY: test-mutation
 test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)
 	go run ./test/conformance/mutation
 
 # FILES is a regular expression of other files, which docs/contracts.md or docs/hazards.md names.
-.PHONY: test-mutants
 test-mutants: envtest ## Make every small fault, one at a time, in the files of test/conformance/mutation/survivors.yaml, which the tests of their packages must notice
 	@$(TEST_PROGRAMS) go run ./test/conformance/mutation generate $(and $(FILES),-files '$(FILES)')
 
-.PHONY: chaos
-chaos: export SLIPWAY_REQUIRE_ROOT = 1
 chaos: export SLIPWAY_BIN = $(BIN)
 chaos: SEED ?= $(shell date +%s)
 chaos: DURATION ?= 60m
@@ -357,28 +301,20 @@ chaos: build ## Inject random faults into a live plane for DURATION (60m), and j
 	@mkdir -p $(BIN)/chaos
 	go test -count=1 -v -timeout 0 ./test/chaos -run '^TestChaos$$' -artifacts -outputdir $(BIN)/chaos -args -seed $(SEED) -duration $(DURATION) -without "$(WITHOUT)"
 
-.PHONY: test-vm test-machine
-test-vm test-machine: export SLIPWAY_REQUIRE_ROOT = 1
 test-vm test-machine: export SLIPWAY_TEST_VM = 1
 test-vm test-machine: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
-test-vm: ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
+test-vm: vm ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
 	@$(MAKE) --no-print-directory build host-bundle packages registry KUBERNETES=all
-	@$(ROOT)/hack/vm.sh
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 180m $(and $(RUN),-run '$(RUN)') ./test/vm
-test-machine: ## Install, power off and purge the package of the agent on one such machine (two minutes); CI runs it
-	@$(MAKE) --no-print-directory packages
-	@$(ROOT)/hack/vm.sh
+test-machine: vm packages ## Install, power off and purge the package of the agent on one such machine (two minutes); CI runs it
 	@$(call GOTEST,machine,standard-verbose) -count=1 -timeout 60m -run '^TestPackage$$' ./test/vm
 
-.PHONY: test-control-plane-in-place
-test-control-plane-in-place: export SLIPWAY_REQUIRE_ROOT = 1
 test-control-plane-in-place: export SLIPWAY_TEST_CONTROL_PLANE = 1
 test-control-plane-in-place: build-all ## Upgrade three control planes on their hosts, one of which loses its power (some minutes)
 	@$(call GOTEST,control-plane-in-place,standard-verbose) -count=1 -timeout 60m -run '^TestControlPlaneInPlace$$' ./test/e2e
 
 # What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. CI
 # runs the fastest of them: each takes minutes, and all of them most of two hours.
-.PHONY: test-upstream test-upstream-fastest
 SPEC ?=
 UPSTREAM_SPECS = $(SPEC)
 test-upstream: UPSTREAM_VERBOSE = -ginkgo.v
@@ -388,39 +324,33 @@ test-upstream-fastest: UPSTREAM_SPECS = KCPAdoption,MachineDeploymentRemediation
 test-upstream-fastest: ## The three fastest of upstream's specs
 	@$(UPSTREAM)
 UPSTREAM = cd test/e2e/upstream && export GOWORK=off KUBERNETES_VERSION=$(BUNDLE_KUBERNETES) && \
-	  export KUBERNETES_VERSION_UPGRADE_FROM=$(firstword $(BUNDLE_KUBERNETES_VERSIONS)) && $(FETCH_MODULES) -tags e2e -test ./... && \
+	  export KUBERNETES_VERSION_UPGRADE_FROM=$(firstword $(BUNDLE_KUBERNETES_VERSIONS)) && $(call fetch,-tags e2e -test ./...) && \
 	  $(call GOTEST,upstream,standard-verbose) -tags e2e -count=1 -timeout 3h -run '^TestSpecs$$' . -args \
 	  $(UPSTREAM_VERBOSE) -ginkgo.no-color -ginkgo.fail-on-empty -ginkgo.label-filter '$(UPSTREAM_SPECS)' -e2e.bin $(BIN) -e2e.artifacts-folder $(BIN)/upstream
 
-.PHONY: slowest
 slowest: ## The 20 slowest tests of the last runs
 	@echo "The 20 slowest tests:" && cat $(TEST_EVENTS)/*.json | $(call TOOL_PATH,gotestsum) tool slowest --num 20
 
-.PHONY: failures
 failures: ## Why tests of the last runs failed, a line of each thing they said
 	@go run ./test/failures $(TEST_EVENTS)/*.json
 
 ##@ Measure
 
-.PHONY: bench
 bench: build ## Measure the figures of docs/performance.md and print the tables
 	go run ./test/bench -bin $(BIN)
 	$(MAKE) --no-print-directory bench-runtime
 	$(MAKE) --no-print-directory bench-scale
 
-.PHONY: bench-runtime
 bench-runtime: ## Measure the runtime SDK beside upstream's
 	go test -count=1 -v -timeout 30m ./test/bench/runtime -args -measure
 
-.PHONY: bench-scale
 bench-scale: build bench-peer ## Measure large pools alone: 1,000 to 5,000 simulated hosts, beside upstream's in-memory provider
 	go run ./test/bench/scale -bin $(BIN)
 
-.PHONY: bench-peer
 bench-peer: PEER := sigs.k8s.io/cluster-api/test/infrastructure/docker
 bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale measures beside ours
 	@mkdir -p $(BIN)/peer
-	@cd test/e2e/upstream && export GOWORK=off && $(FETCH_MODULES) $(PEER) && \
+	@cd test/e2e/upstream && export GOWORK=off && $(call fetch,$(PEER)) && \
 	  echo "  GO    upstream's in-memory provider" && $(GO_BUILD) -ldflags "-s -w" -o $(BIN)/peer/manager $(PEER) && \
 	  $(ENVTEST)/kubectl kustomize "$$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test)/infrastructure/docker/config/default" >$(BIN)/peer/components.yaml
 
@@ -429,13 +359,11 @@ bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale me
 # The key that signs a release; RELEASE_KEY= leaves it unsigned
 RELEASE_KEY ?= $(HOST_BUNDLE_KEY)
 
-.PHONY: packages
 packages: ## Write the deb and the rpm of slipway-agent into bin/packages
 	@$(call build,.,slipway-agent,$(LDFLAGS))
 	@cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
 	@$(BIN)/release -source $(ROOT) -out $(BIN)/packages -version $(VERSION) -epoch $$(git log -1 --format=%ct) -architectures $$(go env GOARCH) -agent $(BIN)/slipway-agent
 
-.PHONY: release
 release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles
 	@$(call build,.,slipway-bundle,$(LDFLAGS))
 	@[ -z "$(RELEASE_KEY)" ] || { $(call own_key,RELEASE_KEY); }
@@ -444,6 +372,5 @@ release: ## Write the release of VERSION into out/: clusterctl's repository, bin
 
 ##@ Help
 
-.PHONY: help
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*?##/ {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

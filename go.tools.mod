@@ -4,7 +4,6 @@ go 1.26.0
 
 tool (
 	github.com/elastic/crd-ref-docs
-	golang.org/x/exp/cmd/apidiff
 	golang.org/x/vuln/cmd/govulncheck
 	gotest.tools/gotestsum
 	oss.terrastruct.com/d2

@@ -8,23 +8,13 @@
 # The programs are files below the directory. The last one of each name is kept in the user's
 # cache; nothing is kept where there is none.
 set -euo pipefail
-
-directory=$1
+directory=$1 programs=() kept=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
+while shift && [ "$1" != -- ]; do programs+=("${1#"$directory"/}"); done
 shift
-programs=()
-while [ "$1" != -- ]; do
-  programs+=("${1#"$directory"/}")
-  shift
-done
-shift
-
-kept=${XDG_CACHE_HOME:-${HOME:+$HOME/.cache}}
 [ -n "$kept" ] || exec "$@"
 kept+=/slipway/programs
-
 # place FROM TO copies a file, which is there as a whole or not at all.
 place() { mkdir -p "$(dirname "$2")" && cp --reflink=auto "$1" "$2.$$" && "${3:-true}" "$2.$$" && mv "$2.$$" "$2"; }
-
 for program in "${programs[@]}"; do
   # the go command overwrites nothing that is no program
   if [ ! -e "$directory/$program" ] && go tool buildid "$kept/$program" >/dev/null 2>&1; then place "$kept/$program" "$directory/$program"; fi

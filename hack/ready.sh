@@ -27,10 +27,8 @@ disk "disk for tests" "${TMPDIR:-/tmp}" 4 TMPDIR
 if command -v go >/dev/null; then disk "disk for the build cache" "$(go env GOCACHE)" 4 GOCACHE; fi
 
 # While no test runs, a plane of a test is a leftover.
-if ! pgrep -f '\.test .*-test\.' >/dev/null; then
-  for plane in $(pgrep -fa 'slipway serve --state-dir' | grep -oE -- '--state-dir [^ ]*/planetest-[0-9]+' | cut -d' ' -f2 | sort -u); do
-    missing+=("an earlier run left a plane behind. End it: \`slipway --state-dir $plane down --purge\`")
-  done
-fi
+pgrep -f '\.test .*-test\.' >/dev/null || for plane in $(pgrep -fa 'slipway serve --state-dir' | grep -oE -- '--state-dir [^ ]*/planetest-[0-9]+' | cut -d' ' -f2 | sort -u); do
+  missing+=("an earlier run left a plane behind. End it: \`slipway --state-dir $plane down --purge\`")
+done
 
 [ "${#missing[@]}" = 0 ] || { printf 'make test: %s\n' "${missing[@]}" >&2; exit 1; }

@@ -16,8 +16,7 @@ else
   mkdir "$group"
   echo $quota >"$group/cpu.cfs_quota_us"
 fi
-leave() { echo $$ >$root/cgroup.procs && find "$group" -depth -type d -exec rmdir {} +; }
-trap leave EXIT
+trap 'echo $$ >$root/cgroup.procs && find "$group" -depth -type d -exec rmdir {} +' EXIT
 echo $$ >"$group/cgroup.procs"
 # shellcheck disable=SC2016 # for the shell inside
 unshare --cgroup --mount bash -euc '

@@ -17,15 +17,13 @@ if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$state" ]; then exit 0; fi
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 files | xargs -0 cp --parents --no-dereference --preserve=mode --target-directory "$copy"
-git=(git -C "$copy" -c user.name=verify -c user.email=verify@localhost)
-"${git[@]}" init --quiet
-"${git[@]}" add --all --force
-"${git[@]}" commit --quiet --message "the work tree"
+git -C "$copy" init --quiet
+git -C "$copy" add --all --force
 # what no generator writes any more must not survive
 rm -f "$copy"/config/crd/bases/* "$copy"/config/lifecycle/crd/bases/*
 make --no-print-directory --silent -C "$copy" generate
-"${git[@]}" add --all
-if ! "${git[@]}" diff --cached --exit-code; then
+git -C "$copy" add --all --intent-to-add
+if ! git -C "$copy" diff --exit-code; then
   echo "Generated files are stale. Run: make generate" >&2
   exit 1
 fi

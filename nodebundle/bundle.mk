@@ -54,7 +54,7 @@ bundle_sources = $(filter-out %_test.go,$(wildcard nodebundle/$(1)/*.go)) $(fore
 # those that go left as they were. They do not tell of the commit: the next one would link
 # them all again, and each host bundle would have new digests.
 bundle_build = @mkdir -p $(@D) && export GOWORK=$(or $(BUNDLE_GOWORK),off) CGO_ENABLED=$(or $(BUNDLE_CGO),0) && cd nodebundle/$(1) && \
-	$(STEP) "$(or $(BUNDLE_STEP),$(notdir $(1))$(if $(6), of $(basename $(6))))" $(ROOT)/hack/kept-programs.sh $(BUNDLE_BIN) $(or $(7),$@) -- bash -c "$(FETCH_MODULES) $(if $(6),-modfile=$(abspath $(call bundle_mod,$(1),$(6)))) -tags '$(2)' $(5) && \
+	$(STEP) "$(or $(BUNDLE_STEP),$(notdir $(1))$(if $(6), of $(basename $(6))))" $(ROOT)/hack/kept-programs.sh $(BUNDLE_BIN) $(or $(7),$@) -- bash -ec "$(subst $$,\$$,$(call fetch,$(if $(6),-modfile=$(abspath $(call bundle_mod,$(1),$(6)))) -tags '$(2)' $(5))) && \
 	$(GO_BUILD) $(if $(6),-modfile=$(abspath $(call bundle_mod,$(1),$(6)))) -tags '$(2)' -ldflags '-s -w $(3)' -o $(4) $(5)"
 
 # Kubernetes takes its version from the linker, as upstream's release does; kubeadm
@@ -80,8 +80,6 @@ BUNDLE_FILES            := $(HYPERKUBES) $(BUNDLE_CONTAINERD_FILES) $(BUNDLE)/bi
 bundle_empty :=
 bundle_comma := ,
 bundle_list = $(subst $(bundle_empty) $(bundle_empty),$(bundle_comma),$(strip $(1)))
-
-.PHONY: bundle envtest bundle-test deps
 
 bundle: $(BUNDLE_FILES) $(BUNDLE_PARTS)/nodebundle-build ## Build the node bundle (bin/bundle)
 	@$(STEP) "images of Kubernetes $(BUNDLED)" $(BUNDLE_PARTS)/nodebundle-build assemble --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
@@ -159,18 +157,5 @@ $(BUNDLE_PARTS)/nodebundle-build: $(call bundle_sources,build)
 	$(call bundle_build,build,,,$@,.)
 	@touch $@
 
-# gcc, libc6-dev and libseccomp-dev compile runc; nftables is copied into the
-# kube-proxy and flannel images.
-BUNDLE_PACKAGES := gcc libc6-dev libseccomp-dev pkg-config nftables
-
 deps: ## Install the Debian packages that the node bundle's build needs
-	@missing=$$(for p in $(BUNDLE_PACKAGES); do dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || printf '%s ' $$p; done); \
-	if [ -z "$$missing" ]; then exit 0; fi; \
-	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get -o Acquire::Retries=3 update -q && DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 install -q -y --no-install-recommends $$missing; \
-	else \
-		echo "The node bundle needs packages that are not installed: $$missing" >&2; \
-		echo "On Debian or Ubuntu: sudo apt-get install --no-install-recommends $$missing" >&2; \
-		echo "Elsewhere: a C compiler with static libc, libseccomp's headers and static library, and nft" >&2; \
-		exit 1; \
-	fi
+	@hack/need.sh deps
