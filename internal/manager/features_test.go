@@ -16,8 +16,8 @@ import (
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/manager"
+	"github.com/slipway-dev/slipway/internal/program"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
@@ -55,8 +55,8 @@ func TestInPlaceUpdatesAreForCore(t *testing.T) {
 	if err := options.FeatureGates.Set("InPlaceUpdates=true"); err != nil {
 		t.Fatal(err)
 	}
-	if err := manager.SetupWithManager(t.Context(), mgr, options); !errors.Is(err, hookserver.ErrOpen) {
-		t.Errorf("err = %v, want %v", err, hookserver.ErrOpen)
+	if err := manager.SetupWithManager(t.Context(), mgr, options); !errors.Is(err, program.ErrOpenHooks) {
+		t.Errorf("err = %v, want %v", err, program.ErrOpenHooks)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"github.com/slipway-dev/slipway/internal/bundleserver"
-	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/program"
 )
@@ -53,7 +52,7 @@ type Options struct {
 	FeatureGates featuregate.MutableFeatureGate
 
 	// Hooks serves the hooks of updates in place, with the gate InPlaceUpdates.
-	Hooks hookserver.Options
+	program.Hooks
 
 	// HostBundles serves host bundles to hosts; nothing without a directory.
 	HostBundles bundleserver.Options
@@ -87,7 +86,7 @@ func DefaultOptions() Options {
 		HostMachineConcurrency:     10,
 		HostMachinePoolConcurrency: 5,
 		FeatureGates:               NewFeatureGates(),
-		Hooks:                      hookserver.Options{Address: ":9444", DrainDelay: 5 * time.Second},
+		Hooks:                      program.Hooks{ExtensionAddress: ":9444", DrainDelay: 5 * time.Second},
 		HostBundles:                bundleserver.DefaultOptions(),
 		// Longer than the states before a bootstrap take, shorter than a bootstrap.
 		StatusDelay: 10 * time.Second,
@@ -109,10 +108,7 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.HostMachineConcurrency, "hostmachine-concurrency", o.HostMachineConcurrency, "HostMachines reconciled at once")
 	fs.DurationVar(&o.StatusDelay, "status-delay", o.StatusDelay, "how long a bootstrap may go on before statuses tell how far it is")
 	o.FeatureGates.AddFlag(fs)
-	fs.StringVar(&o.Hooks.Address, "extension-address", o.Hooks.Address, "address of the hooks of updates in place, which the feature gate InPlaceUpdates serves with the certificate of the webhooks")
-	fs.StringVar(&o.Hooks.ClientCAFile, "extension-client-ca-file", o.Hooks.ClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks: that of core's --runtime-extension-client-cert-file")
-	fs.StringSliceVar(&o.Hooks.ClientNames, "extension-client-names", o.Hooks.ClientNames, "common names of the certificates that may call hooks; all that the CAs have signed when empty")
-	fs.BoolVar(&o.Hooks.Insecure, "insecure-hooks", o.Hooks.Insecure, "answer the hooks of callers without a certificate")
+	o.Hooks.BindFlags(fs, "address of the hooks of updates in place, which the feature gate InPlaceUpdates serves with the certificate of the webhooks")
 	o.bindHostBundles(fs)
 	fs.IntVar(&o.HostMachinePoolConcurrency, "hostmachinepool-concurrency", o.HostMachinePoolConcurrency, "HostMachinePools reconciled at once")
 }

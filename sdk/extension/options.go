@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"strings"
 	"time"
 
@@ -15,13 +14,6 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 )
-
-// MetricsRegistry is a registry of Prometheus: a *prometheus.Registry, or that of controller-runtime,
-// sigs.k8s.io/controller-runtime/pkg/metrics.Registry. Servers may share one.
-type MetricsRegistry interface {
-	prometheus.Registerer
-	prometheus.Gatherer
-}
 
 // Options configures a Server. The zero value serves Cluster API's hooks on port
 // 9443 and needs only CertFile and KeyFile to Run.
@@ -40,6 +32,9 @@ type Options struct {
 	// certificate of a caller. It is read again when it changes. Health and
 	// readiness stay open to callers without a certificate. Default: anyone may call.
 	ClientCAFile string
+	// ClientNames are the common names of the certificates that may call hooks, for a CA that signs for
+	// others as well. Default: all certificates of ClientCAFile.
+	ClientNames []string
 	// MaxRequestBytes bounds the body of one request. Twice as much bounds the bodies of all
 	// requests from their first byte to their answer, apart from 32 KiB each for 256 of them. A
 	// body counts twice, for itself and for what it is decoded to; one that finds no room waits
@@ -60,15 +55,16 @@ type Options struct {
 	DrainTimeout time.Duration
 	// Ready is asked for /readyz while the server serves. Default: always ready.
 	Ready func(context.Context) error
-	// Metrics collects the server's metrics and is served at /metrics.
+	// Metrics is where the server registers its metrics; servers may share a registry. A manager of
+	// controller-runtime serves those in sigs.k8s.io/controller-runtime/pkg/metrics.Registry.
 	// Default: a new registry.
-	Metrics MetricsRegistry
+	Metrics prometheus.Registerer
+	// Gatherer has what is served at /metrics, to the callers of hooks; prometheus.Gatherers{} has nothing.
+	// Default: Metrics, if it gathers as well, as a registry does.
+	Gatherer prometheus.Gatherer
 	// Tracer makes a span for each call, as the child of the caller's span.
 	// Default: no spans.
 	Tracer trace.TracerProvider
-	// Middleware wraps the handler of all HTTP requests, those for health and metrics
-	// included. Default: none.
-	Middleware func(http.Handler) http.Handler
 	// Interceptors wrap each handler, discovery included. The first one is the
 	// outermost. Default: none.
 	Interceptors []Interceptor
@@ -91,6 +87,9 @@ func (o *Options) complete() error {
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return errors.New("extension: CertFile and KeyFile must be given together")
 	}
+	if len(o.ClientNames) > 0 && o.ClientCAFile == "" {
+		return errors.New("extension: ClientNames are those of certificates of ClientCAFile, which must be given")
+	}
 	if o.PathPrefix = strings.Trim(o.PathPrefix, "/"); o.PathPrefix != "" {
 		o.PathPrefix = "/" + o.PathPrefix
 	}
@@ -105,6 +104,12 @@ func (o *Options) complete() error {
 	setDefault(&o.DrainTimeout, 35*time.Second)
 	if o.Metrics == nil {
 		o.Metrics = prometheus.NewRegistry()
+	}
+	if o.Gatherer == nil {
+		o.Gatherer = prometheus.Gatherers{}
+		if g, ok := o.Metrics.(prometheus.Gatherer); ok {
+			o.Gatherer = g
+		}
 	}
 	if o.Logger.IsZero() {
 		o.Logger = logr.FromSlogHandler(slog.Default().Handler())

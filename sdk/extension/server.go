@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,8 +81,8 @@ func New(options Options) (*Server, error) {
 // open to everyone unless ClientCAFile is set and the connection was verified
 // with the configuration of TLSConfig.
 func (s *Server) Handler() http.Handler {
-	metrics := promhttp.HandlerFor(s.options.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	metrics := promhttp.HandlerFor(s.options.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz":
 			_, _ = w.Write([]byte("ok"))
@@ -90,8 +91,7 @@ func (s *Server) Handler() http.Handler {
 			s.serveReady(w, r)
 			return
 		}
-		if s.tls.requireClient() && !s.tls.trusts(r) {
-			s.refuseCaller(w, r)
+		if s.refused(w, r) {
 			return
 		}
 		t := s.table.Load()
@@ -115,10 +115,6 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, "there is no handler at this path; see the discovery hook", http.StatusNotFound)
 		}
 	})
-	if s.options.Middleware != nil {
-		h = s.options.Middleware(h)
-	}
-	return h
 }
 
 // serveOpenAPI writes the OpenAPI document of the hooks that are served.
@@ -133,36 +129,56 @@ func (s *Server) serveOpenAPI(w http.ResponseWriter, t *table) {
 	_, _ = w.Write(document)
 }
 
-// refuseCaller refuses a caller without a certificate of a current client CA.
-func (s *Server) refuseCaller(w http.ResponseWriter, r *http.Request) {
-	certificate := "none"
+// refused answers a caller without a certificate of a current client CA, or with another name.
+func (s *Server) refused(w http.ResponseWriter, r *http.Request) bool {
+	if !s.tls.requireClient() {
+		return false
+	}
+	code, why, certificate := http.StatusUnauthorized, "a client certificate of a trusted CA is required", "none"
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		certificate = r.TLS.PeerCertificates[0].Subject.String()
+		subject := r.TLS.PeerCertificates[0].Subject
+		certificate = subject.String()
+		if s.tls.trusts(r) {
+			if names := s.options.ClientNames; len(names) == 0 || slices.Contains(names, subject.CommonName) {
+				return false
+			}
+			code, why = http.StatusForbidden, fmt.Sprintf("%q may not call hooks", subject.CommonName)
+		}
 	}
 	if host := hostOf(r.RemoteAddr); s.refusals.due(host + " " + certificate) {
-		s.options.Logger.Info("A caller was refused: it has no client certificate of a CA in ClientCAFile", "remoteAddress", r.RemoteAddr, "certificate", certificate, "path", r.URL.Path)
+		s.options.Logger.Info("A caller was refused", "reason", why, "remoteAddress", r.RemoteAddr, "certificate", certificate, "path", r.URL.Path)
 	}
 	w.Header().Set("Connection", "close")
-	http.Error(w, "a client certificate of a trusted CA is required", http.StatusUnauthorized)
+	http.Error(w, why, code)
+	return true
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
-	if err := s.ready(r.Context()); err != nil {
+	if err := s.Check(r); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = w.Write([]byte("ok"))
 }
 
-func (s *Server) ready(ctx context.Context) error {
+// Check says why the server is not ready. It is a readiness check for managers of controller-runtime:
+// mgr.AddReadyzCheck("hooks", server.Check).
+func (s *Server) Check(r *http.Request) error {
 	if !s.serving.Load() {
 		return errors.New("not serving")
 	}
 	if s.options.Ready != nil {
-		return s.options.Ready(ctx)
+		return s.options.Ready(r.Context())
 	}
 	return nil
 }
+
+// Start is Run, by the name that a manager of controller-runtime calls: mgr.Add(server). The manager calls
+// it when its caches are filled; until then callers are refused the connection, which fails closed.
+func (s *Server) Start(ctx context.Context) error { return s.Run(ctx) }
+
+// NeedLeaderElection says that every replica of a manager serves hooks.
+func (*Server) NeedLeaderElection() bool { return false }
 
 // Run listens on Options.Address and serves until ctx ends; see Serve.
 func (s *Server) Run(ctx context.Context) error {

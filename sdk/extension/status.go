@@ -52,7 +52,7 @@ func (s *Server) serveStatus(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) readiness(r *http.Request) string {
-	if err := s.ready(r.Context()); err != nil {
+	if err := s.Check(r); err != nil {
 		return err.Error()
 	}
 	return "ok"

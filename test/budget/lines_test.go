@@ -27,7 +27,7 @@ var parts = []part{
 	{"provider", []string{"api", "cmd/slipway-manager", "config", "templates", "internal/agentrollout", "internal/bundleserver", "internal/controller", "internal/host",
 		"internal/hosthooks", "internal/inplace", "internal/manager", "internal/placement", "internal/program", "internal/reconciler", "internal/remediation", "internal/rollout",
 		"internal/secretrights", "internal/seen", "internal/throttle", "internal/tracing", "internal/version", "internal/webhook"}},
-	{"sdk", []string{"sdk", "internal/extensionproject", "internal/hookdocs", "internal/hookserver"}},
+	{"sdk", []string{"sdk", "internal/extensionproject", "internal/hookdocs"}},
 	{"lifecycle", []string{"cmd/slipway-lifecycle", "internal/lifecycle"}},
 	{"operators", []string{"cmd/kubectl-slipway", "cmd/slipway-bundle", "internal/approval", "internal/assignment", "internal/cli", "internal/clusters", "internal/console",
 		"internal/doctor", "internal/enroll", "internal/management", "internal/provision", "internal/runs", "internal/snapshot", "internal/status", "internal/support"}},

@@ -15,7 +15,6 @@ const listenerPackage = source.Module + "/sdk/listener"
 
 // elsewhere are the packages that open a socket and pass it on, or which nobody but its owner reaches, and why.
 var elsewhere = map[string]string{
-	"internal/hookserver":         "sdk/extension serves it",
 	"plane/internal/cli":          "passes its sockets to the API server and the bundle server of the plane; the proxy is for the plane's own controllers, in its network namespace",
 	"plane/internal/network":      "opens sockets for plane/internal/cli, and for its forwarder and its doors, which limit them",
 	"plane/internal/sandbox/unit": "the socket is root's, and inside a local host",

@@ -4,22 +4,26 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/slipway-dev/slipway/sdk/extension"
+	"github.com/slipway-dev/slipway/internal/program"
+	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
 // What the extension server counts is served with the other metrics of the engine, also
 // when there are two engines in a process.
 func TestMetricsAreRegistered(t *testing.T) {
+	certificates := t.TempDir()
+	hooktest.NewCA(t).Files(certificates, "tls")
 	for range 2 {
-		registry := prometheus.NewRegistry()
-		if _, err := extension.New(extension.Options{Metrics: registry}); err != nil {
+		o := program.Hooks{InsecureHooks: true}
+		if _, err := o.NewServer(certificates, nil, logr.Discard()); err != nil {
 			t.Fatal(err)
 		}
-		if err := registerMetrics(fake.NewClientBuilder().Build(), nil, registry); err != nil {
+		if err := registerMetrics(fake.NewClientBuilder().Build(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,16 +18,8 @@ type Options struct {
 	// are answered with an error, which holds them back.
 	Namespace string
 
-	// ExtensionAddress serves the lifecycle hooks.
-	ExtensionAddress string
-	// ExtensionClientCAFile holds the CAs, in PEM form, one of which must have signed
-	// the certificate of who calls hooks. It is read again when it changes.
-	ExtensionClientCAFile string
-	// ExtensionClientNames are the common names of the certificates that may call; all
-	// that the CAs have signed when empty.
-	ExtensionClientNames []string
-	// InsecureHooks has hooks answered to callers without a certificate.
-	InsecureHooks bool
+	// Hooks serves the lifecycle hooks.
+	program.Hooks
 	// WebhookAllowedNetworks are those that webhook steps may call besides public
 	// addresses, in CIDR notation.
 	WebhookAllowedNetworks []string
@@ -37,8 +29,6 @@ type Options struct {
 	// CertDir holds tls.crt and tls.key of both servers. They are read again when
 	// they change.
 	CertDir string
-	// DrainDelay is how long hooks are still answered after the end was asked for.
-	DrainDelay time.Duration
 
 	// MetricsAddress serves metrics over HTTPS, with authentication and
 	// authorization by the API server; "0" turns them off.
@@ -67,10 +57,9 @@ type Options struct {
 // DefaultOptions returns the options of an engine that is started without flags.
 func DefaultOptions() Options {
 	return Options{
-		ExtensionAddress:  ":9443",
+		Hooks:             program.Hooks{ExtensionAddress: ":9443", DrainDelay: 5 * time.Second},
 		WebhookPort:       9444,
 		CertDir:           "/var/run/slipway/serving-certs",
-		DrainDelay:        5 * time.Second,
 		MetricsAddress:    ":8443",
 		ProbeAddress:      ":9440",
 		LeaderElection:    program.DefaultLeaderElection(),
@@ -80,7 +69,7 @@ func DefaultOptions() Options {
 }
 
 func (o *Options) validate() error {
-	if err := o.hooks().Validate(); err != nil {
+	if err := o.Hooks.Validate(); err != nil {
 		return err
 	}
 	_, err := o.allowedNetworks()
@@ -110,10 +99,7 @@ func (o *Options) allowedNetworks() ([]netip.Prefix, error) {
 // managers where they have them.
 func (o *Options) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Namespace, "namespace", o.Namespace, "namespace to watch, outside of which hooks are refused; all when empty")
-	fs.StringVar(&o.ExtensionAddress, "extension-address", o.ExtensionAddress, "address of the lifecycle hooks")
-	fs.StringVar(&o.ExtensionClientCAFile, "extension-client-ca-file", o.ExtensionClientCAFile, "CAs, in PEM form, one of which must have signed the certificate of who calls hooks: that of core's --runtime-extension-client-cert-file")
-	fs.StringSliceVar(&o.ExtensionClientNames, "extension-client-names", o.ExtensionClientNames, "common names of the certificates that may call hooks; all that the CAs have signed when empty")
-	fs.BoolVar(&o.InsecureHooks, "insecure-hooks", o.InsecureHooks, "answer the hooks of callers without a certificate")
+	o.Hooks.BindFlags(fs, "address of the lifecycle hooks")
 	fs.StringSliceVar(&o.WebhookAllowedNetworks, "webhook-allowed-networks", o.WebhookAllowedNetworks, "networks, such as 10.20.0.0/16, that webhook steps may call besides public addresses; link-local addresses never")
 	fs.StringVar(&o.WebhookHost, "webhook-host", o.WebhookHost, "address of the webhooks; all when empty")
 	fs.IntVar(&o.WebhookPort, "webhook-port", o.WebhookPort, "port of the webhooks")

@@ -119,7 +119,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	}
 	return errors.Join(
 		mgr.Add(server),
-		registerMetrics(mgr.GetClient(), mgr.Elected(), server.Metrics),
+		registerMetrics(mgr.GetClient(), mgr.Elected()),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("hooks", server.Check),
 		// The API server calls the webhooks as soon as the pod is ready.
@@ -127,12 +127,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	)
 }
 
-// registerMetrics has the metrics of the extension server served with all others, since
-// who may scrape is not who may call hooks. It tolerates that another engine of this
-// process came first.
-func registerMetrics(reader client.Reader, elected <-chan struct{}, extension *prometheus.Registry) error {
+// registerMetrics registers the metrics of runs and hooks. It tolerates that another engine of this process
+// came first.
+func registerMetrics(reader client.Reader, elected <-chan struct{}) error {
 	leaders := program.WhileElected(elected, run.Collectors(reader, clock.RealClock{})...)
-	for _, collector := range slices.Concat(leaders, hooks.Collectors(), []prometheus.Collector{extension}) {
+	for _, collector := range slices.Concat(leaders, hooks.Collectors()) {
 		var already prometheus.AlreadyRegisteredError
 		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
 			return fmt.Errorf("register metrics: %w", err)

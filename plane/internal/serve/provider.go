@@ -9,7 +9,6 @@ import (
 
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/bundleserver"
-	"github.com/slipway-dev/slipway/internal/hookserver"
 	"github.com/slipway-dev/slipway/internal/manager"
 	"github.com/slipway-dev/slipway/internal/program"
 	"github.com/slipway-dev/slipway/internal/version"
@@ -78,7 +77,7 @@ func SlipwayProvider(o ProviderOptions, setups ...func(context.Context, ctrl.Man
 	}
 	options.WebhookCertDir = o.Authority.ServerCertDir(ProviderExtension().Server.Name)
 	// The plane's CA signs for others, too.
-	options.Hooks = hookserver.Options{Address: hooksAddress, ClientCAFile: o.Authority.CACertFile(), ClientNames: []string{capi.ExtensionCaller.User}}
+	options.Hooks = program.Hooks{ExtensionAddress: hooksAddress, ExtensionClientCAFile: o.Authority.CACertFile(), ExtensionClientNames: []string{capi.ExtensionCaller.User}}
 	options.HostMachineConcurrency = hostMachineConcurrency
 	setup := func(ctx context.Context, mgr ctrl.Manager) error {
 		if err := manager.SetupWithManager(ctx, mgr, options); err != nil {
