@@ -122,8 +122,8 @@ func TestAnyServerConforms(t *testing.T) {
 	for name, e := range map[string]*extensionOf{
 		"lifecycle":   {},
 		"retry":       {answer: always(`{"status":"Success","retryAfterSeconds":30,"message":"until Monday"}`)},
-		"merge patch": {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"spec":{"a":1}}`)},
-		"JSON patch":  {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"test","path":"/kind","value":"A"},{"op":"add","path":"/spec/a","value":1}]`)},
+		"merge patch": {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"spec":{"a":1},"metadata":{"labels":{"a":"b"},"annotations":{"a":null}}}`)},
+		"JSON patch":  {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"test","path":"/kind","value":"A"},{"op":"add","path":"/spec/a","value":1},{"op":"add","path":"/metadata/labels/a","value":"b"}]`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := check(t, e)
@@ -178,7 +178,7 @@ func TestCarelessExtensions(t *testing.T) {
 		}},
 		"warn payload/h": {answer: always(`{"status":"Success","message":"` + strings.Repeat("x", 1<<20) + `"}`)},
 		"FAIL patches/h: items[0]: the request has no template":     {hook: "GeneratePatches", answer: always(`{"status":"Success","items":[{"uid":"mine","patchType":"JSONPatch","patch":"W10="}]}`)},
-		"FAIL patches/h: items[0]: the patch changes /metadata":     {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"add","path":"/metadata/labels","value":{}}]`)},
+		"FAIL patches/h: items[0]: the patch changes metadata/name": {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"add","path":"/metadata/labels","value":{}},{"op":"replace","path":"/metadata/name","value":"x"}]`)},
 		"FAIL patches/h: items[0]: the patch changes status":        {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"status":{}}`)},
 		"FAIL patches/h: items[0]: no JSON patch":                   {hook: "GeneratePatches", answer: patch("JSONPatch", `{"spec":{}}`)},
 		"FAIL patches/h: items[0]: patchType is":                    {hook: "GeneratePatches", answer: patch("Strategic", `{}`)},
@@ -191,7 +191,7 @@ func TestCarelessExtensions(t *testing.T) {
 		"FAIL determinism/h: the same request again: the response is another one": {hook: "GeneratePatches", answer: onlyKubeadm(func(n int64) string {
 			return fmt.Sprintf(`{"spec":{"template":{"spec":{"kubeadmConfigSpec":{"preKubeadmCommands":["%d"]}}}}}`, n)
 		})},
-		"FAIL patches/h: items[0]: the patch changes metadata": {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"}}}` })},
+		"FAIL patches/h: items[0]: the patch changes metadata/uid": {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"},"uid":"x"}}` })},
 		"FAIL request ID: the answer has another": {serve: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get(hook.RequestIDHeader) == "conformance-check" {
 				w.Header().Set(hook.RequestIDHeader, "x")

@@ -11,7 +11,7 @@ import (
 )
 
 // validPatches finds patches that Cluster API refuses or passes over: of templates that
-// the request has not, or of anything but their spec.
+// the request has not, or of fields that it does not apply.
 func validPatches(_ context.Context, h *handler) outcome {
 	request, response := &hooksv1.GeneratePatchesRequest{}, &hooksv1.GeneratePatchesResponse{}
 	if err := json.Unmarshal(h.request, request); err != nil {
@@ -34,13 +34,19 @@ func validPatches(_ context.Context, h *handler) outcome {
 func validPatch(item hooksv1.GeneratePatchesResponseItem) error {
 	switch item.PatchType {
 	case hooksv1.JSONMergePatchType:
-		var patch map[string]json.RawMessage
+		var patch map[string]any
 		if err := json.Unmarshal(item.Patch, &patch); err != nil {
 			return fmt.Errorf("no JSON merge patch: %w", err)
 		}
-		for field := range patch {
-			if field != "spec" {
-				return fmt.Errorf("the patch changes %s: Cluster API takes over changes of spec alone", field)
+		for field, value := range patch {
+			members, ok := value.(map[string]any)
+			if field != "metadata" || !ok {
+				members = map[string]any{"": nil}
+			}
+			for member := range members {
+				if err := applies(strings.TrimSuffix(field+"/"+member, "/")); err != nil {
+					return err
+				}
 			}
 		}
 	case hooksv1.JSONPatchType:
@@ -51,12 +57,25 @@ func validPatch(item hooksv1.GeneratePatchesResponseItem) error {
 			return fmt.Errorf("no JSON patch: %w", err)
 		}
 		for _, operation := range patch {
-			if operation.Op != "test" && operation.Path != "/spec" && !strings.HasPrefix(operation.Path, "/spec/") {
-				return fmt.Errorf("the patch changes %s: Cluster API takes over changes of spec alone", operation.Path)
+			if operation.Op == "test" {
+				continue
+			}
+			if err := applies(strings.TrimPrefix(operation.Path, "/")); err != nil {
+				return err
 			}
 		}
 	default:
 		return fmt.Errorf("patchType is %q, want %s or %s", item.PatchType, hooksv1.JSONPatchType, hooksv1.JSONMergePatchType)
 	}
 	return nil
+}
+
+// applies says that Cluster API does not apply a change at the path.
+func applies(path string) error {
+	for _, applied := range []string{"spec", "metadata/labels", "metadata/annotations"} {
+		if path == applied || strings.HasPrefix(path, applied+"/") {
+			return nil
+		}
+	}
+	return fmt.Errorf("the patch changes %s: Cluster API applies only changes of spec, metadata.labels and metadata.annotations", path)
 }

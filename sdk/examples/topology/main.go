@@ -4,19 +4,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"log"
 	"os/signal"
 	"syscall"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	bootstrapv1 "sigs.k8s.io/cluster-api/api/bootstrap/kubeadm/v1beta2"
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
+	"github.com/slipway-dev/slipway/sdk/topology"
 )
 
 // variable is what a Cluster sets in spec.topology.variables.
@@ -32,60 +32,35 @@ func discoverVariables(context.Context, *hooksv1.DiscoverVariablesRequest) (*hoo
 	}}}, nil
 }
 
-// generatePatches answers the same request in the same way each time: Cluster API calls
-// it for each reconcile, and a patch that changes rolls machines.
-func generatePatches(_ context.Context, r *hooksv1.GeneratePatchesRequest) (*hooksv1.GeneratePatchesResponse, error) {
-	servers, err := servers(r.Variables)
-	if err != nil || len(servers) == 0 {
-		return nil, err
-	}
-	ntp := map[string]any{"ntp": map[string]any{"enabled": true, "servers": servers}}
-	response := &hooksv1.GeneratePatchesResponse{}
-	for _, item := range r.Items {
-		var template runtime.TypeMeta
-		if err := json.Unmarshal(item.Object.Raw, &template); err != nil {
-			return nil, fmt.Errorf("template %s: %w", item.UID, err)
-		}
-		spec := ntp
-		switch template.Kind {
-		case "KubeadmConfigTemplate":
-		case "KubeadmControlPlaneTemplate":
-			spec = map[string]any{"kubeadmConfigSpec": ntp}
-		default:
-			continue
-		}
-		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": spec}}})
-		if err != nil {
-			return nil, err
-		}
-		response.Items = append(response.Items, hooksv1.GeneratePatchesResponseItem{UID: item.UID, PatchType: hooksv1.JSONMergePatchType, Patch: patch})
-	}
-	return response, nil
-}
-
-// servers returns the value of the variable, nil if the Cluster does not set it.
-func servers(variables []hooksv1.Variable) ([]string, error) {
-	for _, v := range variables {
-		if v.Name == variable {
-			return parse(v.Value)
-		}
-	}
-	return nil, nil
-}
-
-func parse(value apiextensionsv1.JSON) ([]string, error) {
+// setServers changes a configuration in the same way each time: Cluster API calls the
+// hook for each reconcile, and a patch that changes rolls machines.
+func setServers(spec *bootstrapv1.KubeadmConfigSpec, t topology.Template) error {
 	var servers []string
-	if err := json.Unmarshal(value.Raw, &servers); err != nil {
-		return nil, fmt.Errorf("variable %s: want a list of host names: %w", variable, err)
+	if ok, err := t.Variable(variable, &servers); err != nil || !ok {
+		return err
 	}
-	return servers, nil
+	enabled := true
+	spec.NTP = bootstrapv1.NTP{Enabled: &enabled, Servers: servers}
+	return nil
+}
+
+func controlPlane(_ context.Context, object *controlplanev1.KubeadmControlPlaneTemplate, t topology.Template) error {
+	return setServers(&object.Spec.Template.Spec.KubeadmConfigSpec, t)
+}
+
+func worker(_ context.Context, object *bootstrapv1.KubeadmConfigTemplate, t topology.Template) error {
+	return setServers(&object.Spec.Template.Spec, t)
 }
 
 func register(server *extension.Server) error {
-	if err := extension.Handle(server, capi.DiscoverVariables, "ntp-variables", discoverVariables); err != nil {
-		return err
-	}
-	return extension.Handle(server, capi.GeneratePatches, "ntp-patches", generatePatches)
+	patches := topology.GeneratePatches(
+		topology.Visit(clusterv1.PatchSelector{APIVersion: controlplanev1.GroupVersion.String(), Kind: "KubeadmControlPlaneTemplate"}, controlPlane),
+		topology.Visit(clusterv1.PatchSelector{APIVersion: bootstrapv1.GroupVersion.String(), Kind: "KubeadmConfigTemplate"}, worker),
+	)
+	return errors.Join(
+		extension.Handle(server, capi.DiscoverVariables, "ntp-variables", discoverVariables),
+		extension.Handle(server, capi.GeneratePatches, "ntp-patches", patches),
+	)
 }
 
 func main() {

@@ -15,14 +15,15 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
-func template(uid types.UID, kind string) hooksv1.GeneratePatchesRequestItem {
-	return hooksv1.GeneratePatchesRequestItem{UID: uid, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"example.com/v1","kind":"` + kind + `"}`)}}
+func template(uid types.UID, apiVersion, kind string) hooksv1.GeneratePatchesRequestItem {
+	return hooksv1.GeneratePatchesRequestItem{UID: uid, Object: runtime.RawExtension{Raw: []byte(`{"apiVersion":"` + apiVersion + `","kind":"` + kind + `"}`)}}
 }
 
 func TestPatches(t *testing.T) {
 	ext := hooktest.Start(t, extension.Options{}, register)
 	request := &hooksv1.GeneratePatchesRequest{Items: []hooksv1.GeneratePatchesRequestItem{
-		template("a", "KubeadmControlPlaneTemplate"), template("b", "KubeadmConfigTemplate"), template("c", "HostClusterTemplate"),
+		template("a", "controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlaneTemplate"), template("b", "bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate"),
+		template("c", "infrastructure.slipway.dev/v1beta2", "HostClusterTemplate"),
 	}}
 	if got := hooktest.Call(t, ext.Server, capi.GeneratePatches, "ntp-patches", request); len(got.Items) != 0 || got.Status != hooksv1.ResponseStatusSuccess {
 		t.Errorf("without the variable: %+v", got)
