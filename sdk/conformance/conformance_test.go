@@ -103,6 +103,18 @@ func patch(kind, content string) func(map[string]any, int64) string {
 	}
 }
 
+// ofDeployments answers GeneratePatches with a patch of the first template of a MachineDeployment.
+func ofDeployments(kind, content string) func(map[string]any, int64) string {
+	return func(request map[string]any, n int64) string {
+		for _, item := range request["items"].([]any) {
+			if fields := item.(map[string]any); fields["holderReference"].(map[string]any)["kind"] == "MachineDeployment" {
+				return patch(kind, content)(map[string]any{"items": []any{item}}, n)
+			}
+		}
+		return `{"status":"Success"}`
+	}
+}
+
 // onlyKubeadm patches the template of a kubeadm control plane alone, as most extensions patch
 // certain kinds.
 func onlyKubeadm(content func(n int64) string) func(map[string]any, int64) string {
@@ -120,10 +132,11 @@ func onlyKubeadm(content func(n int64) string) func(map[string]any, int64) strin
 
 func TestAnyServerConforms(t *testing.T) {
 	for name, e := range map[string]*extensionOf{
-		"lifecycle":   {},
-		"retry":       {answer: always(`{"status":"Success","retryAfterSeconds":30,"message":"until Monday"}`)},
-		"merge patch": {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"spec":{"a":1},"metadata":{"labels":{"a":"b"},"annotations":{"a":null}}}`)},
-		"JSON patch":  {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"test","path":"/kind","value":"A"},{"op":"add","path":"/spec/a","value":1},{"op":"add","path":"/metadata/labels/a","value":"b"}]`)},
+		"lifecycle":    {},
+		"retry":        {answer: always(`{"status":"Success","retryAfterSeconds":30,"message":"until Monday"}`)},
+		"merge patch":  {hook: "GeneratePatches", answer: ofDeployments("JSONMergePatch", `{"spec":{"a":1},"metadata":{"labels":{"a":"b"},"annotations":{"a":null}}}`)},
+		"JSON patch":   {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"test","path":"/kind","value":"A"},{"op":"add","path":"/spec/a","value":1},{"op":"add","path":"/metadata/labels/a","value":"b"}]`)},
+		"of a Cluster": {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"add","path":"/spec/a","value":1}]`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			report := check(t, e)
@@ -177,12 +190,12 @@ func TestCarelessExtensions(t *testing.T) {
 			return `{"status":"Success"}`
 		}},
 		"warn payload/h": {answer: always(`{"status":"Success","message":"` + strings.Repeat("x", 1<<20) + `"}`)},
-		"FAIL patches/h: items[0]: the request has no template":     {hook: "GeneratePatches", answer: always(`{"status":"Success","items":[{"uid":"mine","patchType":"JSONPatch","patch":"W10="}]}`)},
-		"FAIL patches/h: items[0]: the patch changes metadata/name": {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"add","path":"/metadata/labels","value":{}},{"op":"replace","path":"/metadata/name","value":"x"}]`)},
-		"FAIL patches/h: items[0]: the patch changes status":        {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"status":{}}`)},
-		"FAIL patches/h: items[0]: no JSON patch":                   {hook: "GeneratePatches", answer: patch("JSONPatch", `{"spec":{}}`)},
-		"FAIL patches/h: items[0]: patchType is":                    {hook: "GeneratePatches", answer: patch("Strategic", `{}`)},
-		"warn support/h: hooks.infrastructure.slipway.dev/v1alpha1": {hook: "BeforeHostClaim", version: "hooks.infrastructure.slipway.dev/v1alpha1"},
+		"FAIL patches/h: items[0]: the request has no template":                                                    {hook: "GeneratePatches", answer: always(`{"status":"Success","items":[{"uid":"mine","patchType":"JSONPatch","patch":"W10="}]}`)},
+		"FAIL patches/h: items[0]: the patch changes metadata/labels: Cluster API applies only changes of spec to": {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"add","path":"/metadata/labels","value":{}}]`)},
+		"FAIL patches/h: items[0]: the patch changes status":                                                       {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"status":{}}`)},
+		"FAIL patches/h: items[0]: no JSON patch":                                                                  {hook: "GeneratePatches", answer: patch("JSONPatch", `{"spec":{}}`)},
+		"FAIL patches/h: items[0]: patchType is":                                                                   {hook: "GeneratePatches", answer: patch("Strategic", `{}`)},
+		"warn support/h: hooks.infrastructure.slipway.dev/v1alpha1":                                                {hook: "BeforeHostClaim", version: "hooks.infrastructure.slipway.dev/v1alpha1"},
 		"FAIL unknown handler/h": {serve: func(w http.ResponseWriter, r *http.Request) bool {
 			return strings.HasSuffix(r.URL.Path, "-there") && reply(w, `{"status":"Success"}`)
 		}},
@@ -191,7 +204,8 @@ func TestCarelessExtensions(t *testing.T) {
 		"FAIL determinism/h: the same request again: the response is another one": {hook: "GeneratePatches", answer: onlyKubeadm(func(n int64) string {
 			return fmt.Sprintf(`{"spec":{"template":{"spec":{"kubeadmConfigSpec":{"preKubeadmCommands":["%d"]}}}}}`, n)
 		})},
-		"FAIL patches/h: items[0]: the patch changes metadata/uid": {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"},"uid":"x"}}` })},
+		"FAIL patches/h: items[0]: the patch changes metadata/labels": {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"}}}` })},
+		"FAIL patches/h: items[0]: the patch changes metadata/name":   {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"replace","path":"/metadata/name","value":"x"}]`)},
 		"FAIL request ID: the answer has another": {serve: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get(hook.RequestIDHeader) == "conformance-check" {
 				w.Header().Set(hook.RequestIDHeader, "x")

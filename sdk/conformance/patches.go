@@ -21,17 +21,27 @@ func validPatches(_ context.Context, h *handler) outcome {
 		return outcome{err: err}
 	}
 	for i, item := range response.Items {
-		if !slices.ContainsFunc(request.Items, func(asked hooksv1.GeneratePatchesRequestItem) bool { return asked.UID == item.UID }) {
+		at := slices.IndexFunc(request.Items, func(asked hooksv1.GeneratePatchesRequestItem) bool { return asked.UID == item.UID })
+		if at < 0 {
 			return failed("items[%d]: the request has no template with uid %q", i, item.UID)
 		}
-		if err := validPatch(item); err != nil {
+		if err := validPatch(item, applied(request.Items[at].HolderReference.Kind)); err != nil {
 			return failed("items[%d]: %w", i, err)
 		}
 	}
 	return outcome{}
 }
 
-func validPatch(item hooksv1.GeneratePatchesResponseItem) error {
+// applied are the fields of a template that Cluster API takes from a patch. Of the templates of a Cluster and
+// of its MachinePools it makes an object, of the others a template, with its metadata.
+func applied(holder string) []string {
+	if holder == "Cluster" || holder == "MachinePool" {
+		return []string{"spec"}
+	}
+	return []string{"spec", "metadata/labels", "metadata/annotations"}
+}
+
+func validPatch(item hooksv1.GeneratePatchesResponseItem, fields []string) error {
 	switch item.PatchType {
 	case hooksv1.JSONMergePatchType:
 		var patch map[string]any
@@ -44,7 +54,7 @@ func validPatch(item hooksv1.GeneratePatchesResponseItem) error {
 				members = map[string]any{"": nil}
 			}
 			for member := range members {
-				if err := applies(strings.TrimSuffix(field+"/"+member, "/")); err != nil {
+				if err := applies(fields, strings.TrimSuffix(field+"/"+member, "/")); err != nil {
 					return err
 				}
 			}
@@ -60,7 +70,7 @@ func validPatch(item hooksv1.GeneratePatchesResponseItem) error {
 			if operation.Op == "test" {
 				continue
 			}
-			if err := applies(strings.TrimPrefix(operation.Path, "/")); err != nil {
+			if err := applies(fields, strings.TrimPrefix(operation.Path, "/")); err != nil {
 				return err
 			}
 		}
@@ -71,11 +81,11 @@ func validPatch(item hooksv1.GeneratePatchesResponseItem) error {
 }
 
 // applies says that Cluster API does not apply a change at the path.
-func applies(path string) error {
-	for _, applied := range []string{"spec", "metadata/labels", "metadata/annotations"} {
-		if path == applied || strings.HasPrefix(path, applied+"/") {
+func applies(fields []string, path string) error {
+	for _, field := range fields {
+		if path == field || strings.HasPrefix(path, field+"/") {
 			return nil
 		}
 	}
-	return fmt.Errorf("the patch changes %s: Cluster API applies only changes of spec, metadata.labels and metadata.annotations", path)
+	return fmt.Errorf("the patch changes %s: Cluster API applies only changes of %s to this template", path, strings.Join(fields, ", "))
 }

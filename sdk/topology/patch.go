@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	kjson "sigs.k8s.io/json"
 )
@@ -76,9 +77,9 @@ func indexOf(list []any, value any, i int) int {
 	return slices.IndexFunc(list, equal)
 }
 
-// difference returns a JSON merge patch, nil when nothing differs. Cluster API applies changes of spec,
-// metadata.labels and metadata.annotations, so that any other one is an error.
-func difference(from, to []byte) ([]byte, error) {
+// difference returns a JSON merge patch, nil when nothing differs. A change that Cluster API would not apply to
+// the template of the holder is an error.
+func difference(from, to []byte, holder string) ([]byte, error) {
 	var values [2]map[string]any
 	for i, data := range [][]byte{from, to} {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &values[i]); err != nil {
@@ -86,21 +87,36 @@ func difference(from, to []byte) ([]byte, error) {
 		}
 	}
 	patch := mergePatch(values[0], values[1])
-	for name, value := range patch {
-		metadata, _ := value.(map[string]any)
-		for field := range metadata {
-			if name == "metadata" && field != "labels" && field != "annotations" {
-				name = "metadata." + field
-			}
-		}
-		if name != "spec" && name != "metadata" {
-			return nil, fmt.Errorf("changes %s: Cluster API applies only changes of spec, metadata.labels and metadata.annotations", name)
-		}
-	}
 	if len(patch) == 0 {
 		return nil, nil
 	}
+	applied := []string{"spec.template.spec", "spec.template.metadata.labels", "spec.template.metadata.annotations"}
+	if holder != "Cluster" && holder != "MachinePool" {
+		// Cluster API makes a template of it, with its metadata; of the others it makes the object.
+		applied = append(applied, "metadata.labels", "metadata.annotations")
+	}
+	if path := outside(applied, "", patch); path != "" {
+		return nil, fmt.Errorf("changes %s: Cluster API applies only changes of %s", path, strings.Join(applied, ", "))
+	}
 	return json.Marshal(patch)
+}
+
+// outside returns the path of a member that is in none of the applied ones, empty if there is none.
+func outside(applied []string, path string, patch map[string]any) string {
+	for _, name := range slices.Sorted(maps.Keys(patch)) {
+		at := path + name
+		if slices.Contains(applied, at) {
+			continue
+		}
+		members, isMap := patch[name].(map[string]any)
+		if !isMap || !slices.ContainsFunc(applied, func(a string) bool { return strings.HasPrefix(a, at+".") }) {
+			return at
+		}
+		if found := outside(applied, at+".", members); found != "" {
+			return found
+		}
+	}
+	return ""
 }
 
 // mergePatch returns the members that differ. One that becomes null is removed, which is the same to Kubernetes.

@@ -117,7 +117,7 @@ func walk(ctx context.Context, visitors []Visitor, raw []byte, h hooksv1.HolderR
 	}
 	var patch []byte
 	if err == nil {
-		patch, err = difference(raw, changed)
+		patch, err = difference(raw, changed, h.Kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s of %s %s/%s: %w", t.gvk.Kind, h.Kind, h.Namespace, h.Name, err)

@@ -118,7 +118,18 @@ func TestVariables(t *testing.T) {
 
 // TestWhatCannotBePatched lists changes that Cluster API would silently skip.
 func TestWhatCannotBePatched(t *testing.T) {
-	rename := topology.Visit(ofWorkers, func(_ context.Context, c *config, _ topology.Template) error { c.Name = "other"; return nil })
+	changes := func(change func(*config)) topology.Visitor {
+		return topology.Visit(ofWorkers, func(_ context.Context, c *config, _ topology.Template) error { change(c); return nil })
+	}
+	label := func(c *config) { c.Labels = map[string]string{"a": "b"} }
+	for holder, want := range map[string]string{"MachineDeployment": "", "KubeadmControlPlane": "", "Cluster": "changes metadata: ", "MachinePool": "changes metadata: "} {
+		r := requestOf(stored)
+		r.Items[0].HolderReference.Kind = holder
+		if _, err := topology.GeneratePatches(changes(label))(t.Context(), r); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("labels of a template of a %s: %v", holder, err)
+		}
+	}
+	rename := changes(func(c *config) { c.Name = "other" })
 	for want, object := range map[string]string{
 		"changes metadata.name: Cluster API applies only":                                                                   stored,
 		"apiVersion is bootstrap.cluster.x-k8s.io/v1beta1, and the extension knows only bootstrap.cluster.x-k8s.io/v1beta2": strings.Replace(stored, "v1beta2", "v1beta1", 1),
@@ -128,6 +139,13 @@ func TestWhatCannotBePatched(t *testing.T) {
 		if _, err := topology.GeneratePatches(rename)(t.Context(), requestOf(object)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
+	}
+	elsewhere := topology.Visit(ofWorkers, func(_ context.Context, o *map[string]any, _ topology.Template) error {
+		(*o)["spec"].(map[string]any)["more"] = true
+		return nil
+	})
+	if _, err := topology.GeneratePatches(elsewhere)(t.Context(), requestOf(stored)); err == nil || !strings.Contains(err.Error(), "changes spec.more: ") {
+		t.Errorf("a field beside spec.template: %v", err)
 	}
 	other := `{"apiVersion":"infrastructure.slipway.dev/v1beta2","kind":"HostMachineTemplate"}`
 	if response, err := topology.GeneratePatches(rename)(t.Context(), requestOf(other)); err != nil || len(response.Items) != 0 {
@@ -174,8 +192,8 @@ func FuzzPatch(f *testing.F) {
 		if err := json.Unmarshal([]byte(to), &want); err != nil || want == nil {
 			t.Skip()
 		}
-		const kind = `{"apiVersion":"example.com/v1","kind":"T","spec":`
-		r := requestOf(kind + from + "}")
+		const kind = `{"apiVersion":"example.com/v1","kind":"T","spec":{"template":{"spec":`
+		r := requestOf(kind + from + "}}}")
 		response, err := topology.GeneratePatches(topology.Visit(clusterv1.PatchSelector{APIVersion: "example.com/v1", Kind: "T"},
 			func(_ context.Context, object *map[string]any, _ topology.Template) error {
 				(*object)["spec"] = want
@@ -190,11 +208,13 @@ func FuzzPatch(f *testing.F) {
 				t.Fatalf("%s: %v", item.Patch, err)
 			}
 		}
-		var patched struct{ Spec map[string]any }
+		var patched struct {
+			Spec struct{ Template struct{ Spec map[string]any } }
+		}
 		if err := json.Unmarshal(got, &patched); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(withoutNull(patched.Spec), withoutNull(want)) {
+		if !reflect.DeepEqual(withoutNull(patched.Spec.Template.Spec), withoutNull(want)) {
 			t.Errorf("%s becomes %s, want %s", from, got, to)
 		}
 	})

@@ -76,14 +76,13 @@ func TestSelectorsAreThoseOfInlinePatches(t *testing.T) {
 			for _, match := range matches {
 				selector := clusterv1.PatchSelector{APIVersion: kind[0], Kind: kind[1], MatchResources: match}
 				theirs, err := inline.NewGenerator(&clusterv1.ClusterClassPatch{Definitions: []clusterv1.PatchDefinition{{
-					Selector: selector, JSONPatches: []clusterv1.JSONPatch{{Op: "add", Path: "/spec/visited", Value: &apiextensionsv1.JSON{Raw: []byte("true")}}},
+					Selector: selector, JSONPatches: []clusterv1.JSONPatch{{Op: "add", Path: "/spec/template/spec/visited", Value: &apiextensionsv1.JSON{Raw: []byte("true")}}},
 				}}}).Generate(t.Context(), nil, r)
 				if err != nil {
 					t.Fatal(err)
 				}
 				ours, err := topology.GeneratePatches(topology.Visit(selector, func(_ context.Context, object *map[string]any, _ topology.Template) error {
-					(*object)["spec"].(map[string]any)["visited"] = true
-					return nil
+					return unstructured.SetNestedField(*object, true, "spec", "template", "spec", "visited")
 				}))(t.Context(), r)
 				if err != nil {
 					t.Fatal(err)
