@@ -141,6 +141,11 @@ var faults = []fault{
 		apply: deleteMachine, undo: endHoldUp(machineResource),
 	},
 	{
+		// Its MachineDeployment makes another one, whose machines take the hosts.
+		Kind:  schedule.Kind{Name: "delay the deletion of a MachineSet", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
+		apply: deleteMachineSet, undo: endHoldUp(machineSetResource),
+	},
+	{
 		Kind: schedule.Kind{
 			Name: "delay the deletion of the second Cluster", Needs: thePlane, Holds: theDeletion, Longest: 40 * time.Second,
 			Fits: aSecond,
@@ -209,8 +214,18 @@ func signalElected(signal syscall.Signal) effect {
 	}
 }
 
-// rollOutControlPlane gives the control plane a template whose machines run kubeadm init at their
-// end, as users do to upload certificates anew. Such a machine is not the first one of its cluster.
+// commands of users with kubeadm init, by where they are: as a command, before kubeadm, in capitals, and in a
+// file that a command runs. Not upload-config: without a file it writes a configuration without the endpoint,
+// and then nobody joins.
+var commands = []struct{ field, command, file string }{
+	{"postKubeadmCommands", "kubeadm init phase upload-certs --upload-certs || true", ""},
+	{"preKubeadmCommands", "kubeadm init --help > /dev/null", ""},
+	{"preKubeadmCommands", "echo KUBEADM INIT: kubeadm init", ""},
+	{"postKubeadmCommands", "sh /etc/slipway-chaos.sh", "#!/bin/sh\nkubeadm init phase upload-certs --upload-certs || true\n"},
+}
+
+// rollOutControlPlane gives the control plane a template whose machines run kubeadm init besides their
+// own, as users do to upload certificates anew. Such a machine is not the first one of its cluster.
 func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
 	from, err := p.client.Resource(controlPlaneResource).Namespace(namespace).Get(ctx, "slipway-local", metav1.GetOptions{})
 	if err != nil {
@@ -219,10 +234,16 @@ func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
 	to := &unstructured.Unstructured{Object: map[string]any{"spec": from.Object["spec"]}}
 	to.SetGroupVersionKind(from.GroupVersionKind())
 	to.SetName("chaos-" + strconv.Itoa(s.Value))
-	// Not upload-config: without a file it writes a configuration without the endpoint, and then nobody joins.
-	commands := []any{"kubeadm init phase upload-certs --upload-certs || true # " + to.GetName()}
-	if err := unstructured.SetNestedSlice(to.Object, commands, "spec", "template", "spec", "kubeadmConfigSpec", "postKubeadmCommands"); err != nil {
+	config := []string{"spec", "template", "spec", "kubeadmConfigSpec"}
+	c := commands[s.Value%len(commands)]
+	if err := appendNested(to, c.command+" # "+to.GetName(), append(config, c.field)...); err != nil {
 		return err
+	}
+	if c.file != "" {
+		file := map[string]any{"path": "/etc/slipway-chaos.sh", "permissions": "0755", "content": c.file}
+		if err := appendNested(to, file, append(config, "files")...); err != nil {
+			return err
+		}
 	}
 	if err := p.create(ctx, controlPlaneResource, to); client.IgnoreAlreadyExists(err) != nil {
 		return err
@@ -242,6 +263,25 @@ func deleteMachine(ctx context.Context, p *plane, s schedule.Step) error {
 		hold = holdUpBeforeTheDrain
 	}
 	return p.deleteHeldUp(ctx, machineResource, names[s.Pick/2%len(names)], hold)
+}
+
+// deleteMachineSet deletes a MachineSet that has Machines, or is to have them.
+func deleteMachineSet(ctx context.Context, p *plane, s schedule.Step) error {
+	sets, err := p.client.Resource(machineSetResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, set := range sets.Items {
+		if replicas, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas"); replicas > 0 && set.GetDeletionTimestamp().IsZero() {
+			names = append(names, set.GetName())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return p.deleteHeldUp(ctx, machineSetResource, names[s.Pick%len(names)], holdUpAtTheEnd)
 }
 
 func (p *plane) deleteHeldUp(ctx context.Context, resource schema.GroupVersionResource, name string, hold func(*unstructured.Unstructured)) error {

@@ -29,6 +29,7 @@ var (
 	machineResource      = clusterResource.GroupVersion().WithResource("machines")
 	poolResource         = clusterResource.GroupVersion().WithResource("machinepools")
 	deploymentResource   = clusterResource.GroupVersion().WithResource("machinedeployments")
+	machineSetResource   = clusterResource.GroupVersion().WithResource("machinesets")
 	configResource       = schema.GroupVersionResource{Group: "bootstrap.cluster.x-k8s.io", Version: "v1beta2", Resource: "kubeadmconfigtemplates"}
 	controlPlaneResource = schema.GroupVersionResource{Group: "controlplane.cluster.x-k8s.io", Version: "v1beta2", Resource: "kubeadmcontrolplanetemplates"}
 	secretResource       = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
@@ -37,7 +38,7 @@ var (
 
 // watched of the plane. Secrets are not: a history is written to a file.
 var watched = []schema.GroupVersionResource{
-	hostResource, hostMachineResource, hostPoolResource, clusterResource, machineResource, poolResource, deploymentResource,
+	hostResource, hostMachineResource, hostPoolResource, clusterResource, machineResource, poolResource, deploymentResource, machineSetResource,
 }
 
 // patch is one operation of a JSON patch.
@@ -96,6 +97,15 @@ func (p *plane) update(ctx context.Context, resource schema.GroupVersionResource
 		return nil
 	}
 	return err
+}
+
+// appendNested adds one more to a list of an object.
+func appendNested(o *unstructured.Unstructured, one any, fields ...string) error {
+	all, _, err := unstructured.NestedSlice(o.Object, fields...)
+	if err != nil {
+		return err
+	}
+	return unstructured.SetNestedSlice(o.Object, append(all, one), fields...)
 }
 
 func holdUpAtTheEnd(o *unstructured.Unstructured) {

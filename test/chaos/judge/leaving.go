@@ -3,6 +3,8 @@ package judge
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,7 +35,8 @@ func oneHostPerTerm(Limits) rule {
 	}
 }
 
-// nothingDeletedClaims: no machine claims a host that is being deleted, or whose Machine or Cluster is.
+// nothingDeletedClaims: no machine claims a host that is being deleted, or whose Machine or Cluster is, or
+// what made its Machine.
 // A claim may cross a deletion on its way, but not by as much as clusters are seen apart.
 func nothingDeletedClaims(limits Limits) rule {
 	return func(w *world, c change) []finding {
@@ -49,6 +52,7 @@ func nothingDeletedClaims(limits Limits) rule {
 		for _, m := range w.machines {
 			if m.Spec.InfrastructureRef.Name == claim.MachineName {
 				leavers["Machine"] = m
+				w.makers(m, leavers)
 			}
 		}
 		if cluster := w.clusters[claim.ClusterName]; cluster != nil {
@@ -59,12 +63,25 @@ func nothingDeletedClaims(limits Limits) rule {
 				leavers["MachinePool"] = w.pools[name]
 			}
 		}
-		for _, kind := range []string{"Cluster", "MachinePool", "Machine", "HostMachine"} {
+		for _, kind := range []string{"Cluster", "MachinePool", "MachineDeployment", "MachineSet", "Machine", "HostMachine"} {
 			if o := leavers[kind]; o != nil && !o.GetDeletionTimestamp().IsZero() && c.Seen.Sub(o.GetDeletionTimestamp().Time) > limits.Lag {
 				return []finding{{fmt.Sprintf("%s is claimed by HostMachine %s, whose %s %s is being deleted since %s", after.Name, claim.MachineName, kind, o.GetName(),
 					o.GetDeletionTimestamp().UTC().Format("15:04:05")), []string{after.Name}}}
 			}
 		}
 		return nil
+	}
+}
+
+// makers adds the MachineSet that made a Machine, and its MachineDeployment.
+func (w *world) makers(m *clusterv1.Machine, leavers map[string]client.Object) {
+	of := metav1.GetControllerOf(m)
+	if of == nil || of.Kind != "MachineSet" || w.machineSets[of.Name] == nil {
+		return
+	}
+	set := w.machineSets[of.Name]
+	leavers["MachineSet"] = set
+	if of = metav1.GetControllerOf(set); of != nil && w.deployments[of.Name] != nil {
+		leavers["MachineDeployment"] = w.deployments[of.Name]
 	}
 }

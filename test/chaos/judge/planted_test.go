@@ -93,6 +93,8 @@ func stored(o client.Object) *unstructured.Unstructured {
 		u.SetKind("Machine")
 	case *clusterv1.MachinePool:
 		u.SetKind("MachinePool")
+	case *clusterv1.MachineSet:
+		u.SetKind("MachineSet")
 	case *clusterv1.MachineDeployment:
 		u.SetKind("MachineDeployment")
 	case *clusterv1.Cluster:
@@ -180,6 +182,25 @@ func waiting(name string) *infrav1.HostMachine {
 
 func machinePool(name string) *clusterv1.MachinePool {
 	return &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// madeBy is a Machine with the object that made it.
+func madeBy(m *clusterv1.Machine, maker client.Object) *clusterv1.Machine {
+	m.OwnerReferences = controlledBy("MachineSet", maker)
+	return m
+}
+
+func controlledBy(kind string, maker client.Object) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: kind, Name: maker.GetName(), Controller: ptr.To(true)}}
+}
+
+// set is a MachineSet of a MachineDeployment.
+func set(name string, of *clusterv1.MachineDeployment) *clusterv1.MachineSet {
+	return &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: controlledBy("MachineDeployment", of)}}
+}
+
+func deployment(name string) *clusterv1.MachineDeployment {
+	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 // binds is a host of a cluster's control plane that reports the address as its own.

@@ -27,6 +27,7 @@ type world struct {
 	machines     objects[*clusterv1.Machine]
 	pools        objects[*clusterv1.MachinePool]
 	deployments  objects[*clusterv1.MachineDeployment]
+	machineSets  objects[*clusterv1.MachineSet]
 	// nodes by cluster.
 	nodes map[string]objects[*corev1.Node]
 	// unseen are the resources of each cluster whose watch is broken.
@@ -37,7 +38,7 @@ func newWorld() *world {
 	return &world{
 		hosts: objects[*infrav1.Host]{}, hostMachines: objects[*infrav1.HostMachine]{}, hostPools: objects[*infrav1.HostMachinePool]{},
 		clusters: objects[*clusterv1.Cluster]{}, machines: objects[*clusterv1.Machine]{}, pools: objects[*clusterv1.MachinePool]{},
-		deployments: objects[*clusterv1.MachineDeployment]{}, nodes: map[string]objects[*corev1.Node]{}, unseen: map[string]map[string]bool{},
+		deployments: objects[*clusterv1.MachineDeployment]{}, machineSets: objects[*clusterv1.MachineSet]{}, nodes: map[string]objects[*corev1.Node]{}, unseen: map[string]map[string]bool{},
 	}
 }
 
@@ -84,6 +85,8 @@ func (w *world) apply(e history.Entry) (change, error) {
 		err = put(w.machines, e, &clusterv1.Machine{}, &c)
 	case "MachinePool":
 		err = put(w.pools, e, &clusterv1.MachinePool{}, &c)
+	case "MachineSet":
+		err = put(w.machineSets, e, &clusterv1.MachineSet{}, &c)
 	case "MachineDeployment":
 		err = put(w.deployments, e, &clusterv1.MachineDeployment{}, &c)
 	case "Cluster":
