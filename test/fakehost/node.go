@@ -22,8 +22,9 @@ type Node struct {
 	pods []corev1.Pod
 	// Server is the version of the API server.
 	Server string
-	// Config is kubeadm's ClusterConfiguration.
-	Config string
+	// Config is kubeadm's ClusterConfiguration, and ConfigFails why it cannot be read.
+	Config      string
+	ConfigFails error
 	// Budgets are the names of pods that a disruption budget holds.
 	Budgets []string
 	// Evicted are the names of pods that were evicted.
@@ -165,5 +166,8 @@ func (n *Node) ServerVersion(context.Context) (string, error) {
 func (n *Node) ClusterConfiguration(context.Context) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.ConfigFails != nil {
+		return "", n.ConfigFails
+	}
 	return n.Config, n.away()
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"os"
@@ -86,6 +87,11 @@ func foreignNode(t *testing.T) (*fakehost.Host, *infrav1.HostSpec) {
 	h.Network.Put(network.Neighbours, "10.244.6.9 on cni0", `{"dev":"cni0"}`)
 	h.Network.Put(network.Qdiscs, "root of veth12345678", "htb")
 	h.Network.Put(network.IPAddresses, "10.0.0.6/24 on eth0", "permanent")
+	// What a plugin made on an interface of the host itself is told from the operator's by the cluster's networks.
+	h.Node.Config = "kind: ClusterConfiguration\nnetworking: {podSubnet: 10.244.0.0/16, serviceSubnet: 10.96.0.0/12}\n"
+	h.Network.Put(network.Routes, "10.244.1.0/24 via 10.0.0.6 dev eth0", `{"dst":"10.244.1.0/24","gw":"10.0.0.6","dev":"eth0"}`)
+	h.Network.Put(network.Routes, "10.244.2.0/24 via 10.0.0.7 dev eth0", `{"dst":"10.244.2.0/24","gw":"10.0.0.7","dev":"eth0"}`)
+	h.Network.Put(network.Routes, "10.9.0.0/16 via 10.0.0.9 dev eth0", `{"dst":"10.9.0.0/16","gw":"10.0.0.9","dev":"eth0"}`)
 	h.Network.AddTable("ip kube-proxy")
 	h.Network.AddTable("inet firewall")
 	h.Node.Report(newVersion, h.Clock)
@@ -186,7 +192,11 @@ func TestAdoptAndRelease(t *testing.T) {
 		t.Errorf("an adopted node is not upgraded as others are: %+v", s.Operation)
 	}
 
-	h.Network.AddRoute("10.244.1.0/24 via 10.0.0.6 dev eth0")
+	// Meanwhile a node left the cluster, and another one came.
+	if err := h.Network.RemoveEntries(network.Routes, []string{"10.244.2.0/24 via 10.0.0.7 dev eth0"}); err != nil {
+		t.Fatal(err)
+	}
+	h.Network.AddRoute("10.244.4.0/24 via 10.0.0.8 dev eth0")
 	h.Put(t, "/proc/self/mountinfo", "101 50 0:4 net:[4026533] /run/netns/vpn rw - nsfs nsfs rw\n")
 	if err := os.Remove(h.Root.Path("/run/netns/cni-f3")); err != nil {
 		t.Fatal(err)
@@ -205,6 +215,9 @@ func TestAdoptAndRelease(t *testing.T) {
 	}
 	if got := read(t, h, "/etc/default/kubelet"); got != "KUBELET_EXTRA_ARGS=--node-ip=10.0.0.5\n" {
 		t.Errorf("the arguments of the kubelet are %q", got)
+	}
+	if routes := h.Network.Names(network.Routes); !slices.Equal(routes, []string{"10.9.0.0/16 via 10.0.0.9 dev eth0"}) {
+		t.Errorf("routes %q are left", routes)
 	}
 	links, tables := h.Network.Names(network.Interfaces), h.Network.Names(network.NFTables)
 	if !slices.Equal(links, []string{"eth0"}) || !slices.Equal(tables, []string{"table inet firewall"}) {
@@ -290,6 +303,8 @@ func TestAdoptionWaits(t *testing.T) {
 			func(h *fakehost.Host) {
 				h.Node.Change(func(n *corev1.Node) { n.Status.NodeInfo.BootID = "boot-1" })
 			}, operation.ReasonNodeNotReported},
+		"networks that cannot be read": {func(h *fakehost.Host) { h.Node.ConfigFails = errors.New("timed out") },
+			func(h *fakehost.Host) { h.Node.ConfigFails = nil }, operation.ReasonNodeUnreachable},
 		"API server that is away": {func(h *fakehost.Host) { h.Node.Down = true }, func(h *fakehost.Host) { h.Node.Down = false }, operation.ReasonNodeUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,10 +3,15 @@ package adopt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
@@ -21,6 +26,8 @@ type Node interface {
 	// SetProviderID fails when the Node has another one, or is not the one that was
 	// read any more.
 	SetProviderID(ctx context.Context, node *corev1.Node, providerID string) error
+	// ClusterConfiguration is kubeadm's document of that name.
+	ClusterConfiguration(ctx context.Context) (string, error)
 }
 
 // Adopter adopts the worker node on this host.
@@ -30,8 +37,8 @@ type Adopter struct {
 	// Connect reaches the Node with the kubelet's credential, and trusts no other
 	// certificate authorities than those given, in PEM.
 	Connect func(authorities []byte) (Node, error)
-	// Baseline is what a reset will leave on the host.
-	Baseline func(ctx context.Context) (*journal.Baseline, error)
+	// Baseline is what a reset will leave on the host. networks are those of the cluster's pods and services.
+	Baseline func(ctx context.Context, networks []netip.Prefix) (*journal.Baseline, error)
 	Log      *slog.Logger
 }
 
@@ -47,7 +54,13 @@ func (a Adopter) Adopt(ctx context.Context, requested operation.Adoption, progre
 		return err
 	}
 	var baseline *journal.Baseline
-	if err := operation.Step(progress, "adopt: baseline", func() (err error) { baseline, err = a.Baseline(ctx); return err }); err != nil {
+	if err := operation.Step(progress, "adopt: baseline", func() error {
+		networks, err := networksOf(ctx, client, node)
+		if err == nil {
+			baseline, err = a.Baseline(ctx, networks)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := a.mark(ctx, client, node, requested, progress); err != nil {
@@ -61,6 +74,32 @@ func (a Adopter) Adopt(ctx context.Context, requested operation.Adoption, progre
 		s.Residue, s.ResidueGeneration = journal.ResidueCommands, s.ClaimGeneration
 		s.Baseline, s.CleanProof, s.Found = baseline, nil, nil
 	})
+}
+
+// networksOf are the networks of the cluster's pods and services as kubeadm has them, and those of the node's own pods. A
+// cluster that was not made by kubeadm, or does not let its nodes read that, has the latter alone.
+func networksOf(ctx context.Context, client Node, node *corev1.Node) ([]netip.Prefix, error) {
+	text, err := client.ClusterConfiguration(ctx)
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil, operation.Unreachable(err, "read the networks of the cluster")
+	}
+	var config struct {
+		Networking struct {
+			PodSubnet     string `json:"podSubnet"`
+			ServiceSubnet string `json:"serviceSubnet"`
+		} `json:"networking"`
+	}
+	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+		return nil, fmt.Errorf("read the networks of the cluster in kubeadm's ClusterConfiguration: %w", err)
+	}
+	all := slices.Concat(strings.Split(config.Networking.PodSubnet, ","), strings.Split(config.Networking.ServiceSubnet, ","), node.Spec.PodCIDRs)
+	var networks []netip.Prefix
+	for _, text := range all {
+		if p, err := netip.ParsePrefix(strings.TrimSpace(text)); err == nil && p.Bits() > 0 {
+			networks = append(networks, p)
+		}
+	}
+	return networks, nil
 }
 
 // mark makes the node the claim's own: the kubelet never registers it anew, as one that

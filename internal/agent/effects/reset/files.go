@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -411,7 +412,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 	var software installed
 	return trace{
 		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) { return c.files() },
-		adopted: func(name, _ string) bool { return ofAdopted(name) },
+		adopted: func(name, _ string, _ []netip.Prefix) bool { return ofAdopted(name) },
 		own: func(ch change, _, _ entries) bool {
 			p, _ := placeOf(ch.name)
 			switch {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -27,8 +28,8 @@ type trace struct {
 	always bool
 	// node: without a record, an entry is a node's by its name. nil: none is.
 	node func(name, now string) bool
-	// adopted: likewise, where a node is known to run, which is adopted.
-	adopted func(name, now string) bool
+	// adopted: likewise, where a node is known to run, which is adopted; networks are those of its cluster.
+	adopted func(name, now string, networks []netip.Prefix) bool
 	// own: a change is the machine's own, by a rule. nil: none is.
 	own func(c change, before, now entries) bool
 	// device: the interface that an entry is on, and that it goes with. nil: none.
@@ -181,12 +182,12 @@ func (c Cleaner) Baseline(ctx context.Context) (*journal.Baseline, error) {
 	return c.baseline(ctx, func(trace, string, string) bool { return false })
 }
 
-// NodeBaseline is the Baseline of a host that is a node already. What was there before
-// the node nobody knows: names have to tell what is Kubernetes'.
-func (c Cleaner) NodeBaseline(ctx context.Context) (*journal.Baseline, error) {
+// NodeBaseline is the Baseline of a host that is a node already. What was there before the node nobody knows: names, and
+// the networks of the cluster's pods and services, have to tell what is Kubernetes'.
+func (c Cleaner) NodeBaseline(ctx context.Context, networks []netip.Prefix) (*journal.Baseline, error) {
 	links := map[string]bool{} // of the node: interfaces come before what is on them
 	b, err := c.baseline(ctx, func(t trace, name, now string) bool {
-		is := t.node != nil && t.node(name, now) || t.adopted != nil && t.adopted(name, now) || t.device != nil && links[t.device(name, now)]
+		is := t.node != nil && t.node(name, now) || t.adopted != nil && t.adopted(name, now, networks) || t.device != nil && links[t.device(name, now)]
 		if is && t.kind == kindInterface {
 			links[name] = true
 		}

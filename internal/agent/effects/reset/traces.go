@@ -2,6 +2,7 @@ package reset
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -73,6 +74,9 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 			kind: k.kind, word: string(k.of), gone: k.gone,
 			look: func(context.Context) (entries, error) { return c.Network.Entries(k.of) },
 			node: func(name, now string) bool { return network.OfNode(k.of, name, now) },
+			adopted: func(name, now string, networks []netip.Prefix) bool {
+				return network.OfCluster(k.of, name, now, networks)
+			},
 			own: func(ch change, before, now entries) bool {
 				return network.Own(k.of, ch.name, ch.before, ch.now, before, now)
 			},
