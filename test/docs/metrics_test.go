@@ -31,49 +31,37 @@ const metricsPage = "docs/metrics.md"
 
 // planeMetrics are in a module that this one may not import; plane/internal/capi holds
 // the row to what it serves.
-const planeMetrics = "\n## The plane\n\nOf `slipway up`, beside all of the above but the agents'.\n\n" + metricsHeader +
-	"| `slipway_plane_api_requests_total{provider,method,resource}` | counter | Requests to the management API by provider, HTTP method and resource. A watch counts when it begins. |\n"
-
-const metricsHeader = "| metric | type | meaning |\n|---|---|---|\n"
+const planeMetrics = "| the plane | `slipway_plane_api_requests_total{provider,method,resource}` | counter | Requests to the management API by provider, HTTP method and resource. A watch counts when it begins. |\n"
 
 // The reference of the metrics is what the processes register, with their own words.
 func TestMetricsReference(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Metrics reference\n\nEvery metric of this project, written by `make docs` from the code. " +
-		"[Observability](observability.md) says where they are served and which to alert on. Those of a section that names no program are slipway-manager's.\n")
+		"[Observability](observability.md) says where they are served and which to alert on.\n" +
+		"A plane of `slipway up` serves all but the agents'. SDK server and SDK client are every extension and caller built with the SDK, slipway-lifecycle and slipway-manager among them.\n\n" +
+		"| served by | metric | type | meaning |\n|---|---|---|---|\n")
 	for _, section := range []struct {
-		title, of  string
+		by         string
 		collectors []prometheus.Collector
 	}{
-		{"Hosts", "", host.Collectors(nil)},
-		{"Host bundles", "", bundleserver.Collectors()},
-		{"Agent releases", "", agentrelease.Collectors()},
-		{"Machines", "", hostmachine.Collectors(nil)},
-		{"Pools", "", hostmachinepool.Collectors()},
-		{"Runtime extensions", "", extensionconfig.Collectors()},
-		{"Lifecycle policies", "slipway-lifecycle", slices.Concat(hooks.Collectors(), lifecyclerun.Collectors(nil, clock.RealClock{}))},
-		{"Caches", "slipway-manager and slipway-lifecycle", program.WatchCollectors()},
-		{"Servers of the runtime SDK", "slipway-lifecycle and every extension built with the SDK", registered(t, func(r *prometheus.Registry) error {
+		{"slipway-manager", slices.Concat(host.Collectors(nil), bundleserver.Collectors(), agentrelease.Collectors(), hostmachine.Collectors(nil), hostmachinepool.Collectors(), extensionconfig.Collectors())},
+		{"slipway-lifecycle", slices.Concat(hooks.Collectors(), lifecyclerun.Collectors(nil, clock.RealClock{}))},
+		{"slipway-manager, slipway-lifecycle", program.WatchCollectors()},
+		{"SDK server", registered(t, func(r *prometheus.Registry) error {
 			_, err := extension.New(extension.Options{Metrics: r})
 			return err
 		})},
-		{"Clients of the runtime SDK", "slipway-manager and every caller built with the SDK", registered(t, func(r *prometheus.Registry) error {
+		{"SDK client", registered(t, func(r *prometheus.Registry) error {
 			_, err := client.New(client.Options{Catalog: hook.NewCatalog(), Registry: registry.New(registry.Options{}), Metrics: r})
 			return err
 		})},
 	} {
-		fmt.Fprintf(&page, "\n## %s\n\n", section.title)
-		if section.of != "" {
-			fmt.Fprintf(&page, "Of %s.\n\n", section.of)
-		}
-		page.WriteString(metricsHeader)
 		for _, m := range metricsOf(t, section.collectors) {
-			fmt.Fprintf(&page, "| `%s` | %s | %s |\n", m.signature(), m.kind, m.help)
+			fmt.Fprintf(&page, "| %s | `%s` | %s | %s |\n", section.by, m.signature(), m.kind, m.help)
 		}
 	}
-	fmt.Fprintf(&page, "\n## A host's agent\n\nOf slipway-agent.\n\n%s", metricsHeader)
 	for _, m := range run.Metrics() {
-		fmt.Fprintf(&page, "| `%s` | %s | %s |\n", described{name: m.Name, labels: m.Labels}.signature(), m.Type, m.Help)
+		fmt.Fprintf(&page, "| slipway-agent | `%s` | %s | %s |\n", described{name: m.Name, labels: m.Labels}.signature(), m.Type, m.Help)
 	}
 	page.WriteString(planeMetrics)
 	compare(t, metricsPage, []byte(page.String()))
