@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer:  ControlPlane + 1,
 	Name:   "AddressContested",
-	Means:  "a machine that is not of this control plane has its address, or the host that holds the address reports another problem with it",
-	Remedy: "Do what the message says. The elected host keeps the address in any case: leave it there.",
+	Means:  "a machine that is not of this control plane has its address, or the elected host reports another problem with it",
+	Remedy: "Do what the message says. The elected host keeps the address in any case: do not remove it there.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
 			if held := condition(c.Status.Conditions, infrav1.EndpointHeldCondition, metav1.ConditionFalse, infrav1.EndpointContestedReason); held != nil {

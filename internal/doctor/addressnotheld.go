@@ -10,8 +10,8 @@ import (
 var _ = register(Check{
 	Layer:  ControlPlane + 3,
 	Name:   "AddressNotHeld",
-	Means:  "no host has the control-plane address, or the one that had it is away: the API server may be out of reach by it",
-	Remedy: "Look at the control-plane hosts of the cluster. The election needs etcd's quorum: with most of them gone, bring one back.",
+	Means:  "no host has the control-plane address, or the host that had it is away: the API server may be unreachable there",
+	Remedy: "Check the control-plane hosts of the cluster. The election needs etcd's quorum: if most of them are down, repair one.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
 			held := meta.FindStatusCondition(c.Status.Conditions, infrav1.EndpointHeldCondition)

@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer:  Agent + 7,
 	Name:   "AgentUpdateFailed",
-	Means:  "an agent tried another version and went back to its former one, which goes on; no other host is asked to update",
-	Remedy: "Look at the log of slipway-agent on the host, then load a mended release by `slipway bundle load`. If only that host is broken, mend it and bring the version to it by hand, or delete its Host.",
+	Means:  "an agent tried another version and returned to its previous one, which continues; no other host updates",
+	Remedy: "The log of slipway-agent on the host has the cause. Load a corrected release with `slipway bundle load`. If only that host is broken, repair it and install the version there by hand, or delete its Host.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			if c := condition(h.Status.Conditions, infrav1.AgentUpdatedCondition, metav1.ConditionFalse, infrav1.HostAgentUpdateFailedReason); c != nil {

@@ -8,8 +8,8 @@ import (
 var _ = register(Check{
 	Layer:  Enrollment + 4,
 	Name:   "HostNotApproved",
-	Means:  "a host waits for somebody to approve it, or somebody denied it and left it there",
-	Remedy: "See that it is the machine you expect, by its hostID; then approve it. Delete a Host that you do not want.",
+	Means:  "a host waits for an approval, or was denied and not deleted",
+	Remedy: "Verify by its hostID that it is the machine you expect, then approve it. Delete a Host that you do not want.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			if host.Approved(h) {

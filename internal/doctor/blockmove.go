@@ -10,8 +10,8 @@ import (
 var _ = register(Check{
 	Layer:  Housekeeping + 2,
 	Name:   "BlockMoveLeft",
-	Means:  "a host that no cluster has still holds up `clusterctl move` of the whole namespace",
-	Remedy: "The manager takes such an annotation off; look whether it runs. Where the Host is paused, or the Cluster of its claim is gone for good, take it off by hand.",
+	Means:  "a host without a cluster still blocks `clusterctl move` of the whole namespace",
+	Remedy: "The manager removes such an annotation; check that it runs. If the Host is paused, or the Cluster of its claim is gone permanently, remove it by hand.",
 	find: func(s *Snapshot) []Finding {
 		if !s.knows("Cluster") {
 			return nil

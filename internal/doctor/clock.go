@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer:  Agent + 1,
 	Name:   "ClockSkewed",
-	Means:  "the clocks of a host and of the manager are 30 s apart or more, which certificates and tokens may not bear",
-	Remedy: "Have the host take its time from the network. If most hosts are found, the clock of the manager is wrong.",
+	Means:  "the clocks of a host and the manager differ by 30 s or more; certificates and tokens may be rejected",
+	Remedy: "Set the host's clock from the network. If most hosts are found, the manager's clock is wrong.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			if c := condition(h.Status.Conditions, infrav1.ClockSkewedCondition, metav1.ConditionTrue); c != nil {

@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer: Agent + 2,
 	Name:  "HostDisconnected",
-	Means: "the agent of a host has not been heard of; what runs there runs on, and nothing can be requested there",
-	Remedy: "Look at power and network of the host, and at slipway-agent on it. If many are away at once, look for what they share: a switch, or the address of the management cluster. " +
+	Means: "the agent of a host does not report; its workload continues, and no operation can start there",
+	Remedy: "Check power and network of the host, and slipway-agent on it. If many are away, find what they share: a switch, or the address of the management cluster. " +
 		"After a restore from a backup, no agent comes until each Host is annotated: see Backup and restore in docs/clusterctl.md. Delete neither Machines nor Hosts for that.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {

@@ -25,7 +25,7 @@ var refusals = []string{"cannot evict pod as it would violate the pod's disrupti
 var _ = register(Check{
 	Layer:  Machines + 9,
 	Name:   "DeletionStuck",
-	Means:  "a Machine has been on its way out for more than half an hour, or evictions of its Pods have been refused for five minutes",
+	Means:  "a Machine has been deleting for more than half an hour, or evictions of its Pods have been refused for five minutes",
 	Remedy: "The message says what it waits for. A drain that a PodDisruptionBudget forbids ends when the pods may move, or at the Machine's `nodeDrainTimeoutSeconds`.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Machines, func(m *clusterv1.Machine) (Finding, bool) {

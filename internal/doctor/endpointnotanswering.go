@@ -21,7 +21,7 @@ var _ = register(Check{
 	Layer: ControlPlane + 4,
 	Name:  "EndpointNotAnswering",
 	Means: "no API server answers at the address and port of a control plane, or Cluster API does not reach it there",
-	Remedy: "Have the API servers listen at the port of the control-plane endpoint: localAPIEndpoint.bindPort of initConfiguration and of joinConfiguration.controlPlane. " +
+	Remedy: "Let the API servers listen at the port of the control-plane endpoint: localAPIEndpoint.bindPort of initConfiguration and of joinConfiguration.controlPlane. " +
 		"If they do, open that port between the management cluster and the hosts.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {

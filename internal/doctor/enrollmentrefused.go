@@ -15,8 +15,8 @@ import (
 var _ = register(Check{
 	Layer:  Enrollment + 1,
 	Name:   "EnrollmentRefused",
-	Means:  "the manager refused a certificate to an agent; the API server forgets such requests after an hour",
-	Remedy: "Do what the message says. When the token was the reason, make one for this host and put it there.",
+	Means:  "the manager refused a certificate to an agent; the API server deletes such requests after an hour",
+	Remedy: "Do what the message says. If the token was the reason, create one for this host and copy it there.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Requests, func(r *certificatesv1.CertificateSigningRequest) (Finding, bool) {
 			denied := requestCondition(r, certificatesv1.CertificateDenied)

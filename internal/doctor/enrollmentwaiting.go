@@ -17,8 +17,8 @@ const requestPatience = 2 * time.Minute
 var _ = register(Check{
 	Layer:  Enrollment + 2,
 	Name:   "EnrollmentWaiting",
-	Means:  "an agent asked for a certificate more than two minutes ago, and nobody has answered or signed",
-	Remedy: "Look whether slipway-manager runs. A request that is approved and has no certificate waits for the signer of the API server: kube-controller-manager.",
+	Means:  "an agent requested a certificate more than two minutes ago, and nobody has decided or signed",
+	Remedy: "Check that slipway-manager runs. An approved request without a certificate waits for the signer, kube-controller-manager.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Requests, func(r *certificatesv1.CertificateSigningRequest) (Finding, bool) {
 			answered := requestCondition(r, certificatesv1.CertificateDenied) != nil || requestCondition(r, certificatesv1.CertificateFailed) != nil || len(r.Status.Certificate) > 0

@@ -12,8 +12,8 @@ import (
 var _ = register(Check{
 	Layer:  Extension + 1,
 	Name:   "ExtensionNotDiscovered",
-	Means:  "a runtime extension does not answer discovery: what it has to allow is held back, as its failure policy says",
-	Remedy: "See that its pods run, and that address and CA of its configuration are right. Delete the configuration of one that is not used any more.",
+	Means:  "a runtime extension does not answer discovery; its handlers fail by their failure policy",
+	Remedy: "Check that its pods run, and address and CA of its configuration. Delete the configuration of an extension that is no longer used.",
 	find: func(s *Snapshot) []Finding {
 		return s.extensions(runtimev1alpha1.DiscoveredCondition, Error)
 	},

@@ -7,8 +7,8 @@ import (
 var _ = register(Check{
 	Layer:  Extension + 2,
 	Name:   "ExtensionLeftAlone",
-	Means:  "handlers of a runtime extension failed again and again; they are not called for a while, then probed",
-	Remedy: "Mend the extension: its log has the calls. It is called again once it answers; nothing else is to be done.",
+	Means:  "handlers of a runtime extension failed repeatedly; they are paused, then probed",
+	Remedy: "Repair the extension; its log has the calls. It is called again once it answers.",
 	find: func(s *Snapshot) []Finding {
 		return s.extensions(runtimev1alpha1.HandlersAvailableCondition, Error)
 	},

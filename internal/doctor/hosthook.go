@@ -11,8 +11,8 @@ import (
 var _ = register(Check{
 	Layer:  Extension + 3,
 	Name:   "HostHookWaits",
-	Means:  "an extension holds back the claim of a host, or a released host from being claimed again",
-	Remedy: "The message names the extension and what it waits for. Failed means that it could not be asked, or answered with an error.",
+	Means:  "an extension blocks the claim of a host, or the next claim of a released host",
+	Remedy: "The message names the extension and what it waits for. Failed means that it could not be called, or answered with an error.",
 	find: func(s *Snapshot) []Finding {
 		claims := each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			if c := condition(m.Status.Conditions, infrav1.ClaimHooksPassedCondition, metav1.ConditionFalse); c != nil {

@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer:  Claim + 4,
 	Name:   "MachineLostHost",
-	Means:  "the host of a machine was deleted or taken from it; a machine keeps its host for life, so it does not get another",
-	Remedy: "Delete the Machine; what made it makes another.",
+	Means:  "the host of a machine was deleted or claimed by another; a machine never gets a second host",
+	Remedy: "Delete the Machine; its owner creates another.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			if c := condition(m.Status.Conditions, infrav1.HostClaimedCondition, metav1.ConditionFalse, infrav1.HostMachineHostLostReason); c != nil {

@@ -8,7 +8,7 @@ import (
 var _ = register(Check{
 	Layer:  Extension + 4,
 	Name:   "LifecycleHookWaits",
-	Means:  "a lifecycle policy holds a cluster back: a gate is shut, a person is asked, or a step failed",
+	Means:  "a lifecycle policy blocks a cluster: a condition is false, a window closed, an approval missing, or a step failed",
 	Remedy: "Approve, wait for the window, or skip the step; retry one that failed. While a hook of the topology waits, other changes of the cluster wait, too.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.LifecycleRuns, func(run *lifecyclev1.LifecycleRun) (Finding, bool) {

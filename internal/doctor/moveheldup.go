@@ -10,7 +10,7 @@ var _ = register(Check{
 	Layer:  Housekeeping + 1,
 	Name:   "MoveHeldUp",
 	Means:  "a host cannot be handed over, so `clusterctl move` of its cluster does not go through",
-	Remedy: "Do what the message says, then run the move again; or unpause the Cluster to give the move up.",
+	Remedy: "Do what the message says, then run the move again; or unpause the Cluster to cancel the move.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			if c := condition(h.Status.Conditions, infrav1.ReadyToMoveCondition, metav1.ConditionFalse); c != nil {

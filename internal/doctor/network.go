@@ -21,7 +21,7 @@ var _ = register(Check{
 	Layer:  Machines + 5,
 	Name:   "NoNetworkPlugin",
 	Means:  "Nodes are not ready because no CNI plugin is installed in the cluster, or it does not run there",
-	Remedy: "Install the CNI of your choice into the workload cluster, by a ClusterResourceSet for every one to come. If there is one, look at its pods on these Nodes.",
+	Remedy: "Install a CNI plugin into the workload cluster; a ClusterResourceSet does it for every new cluster. If there is one, check its pods on these Nodes.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Clusters, func(c *clusterv1.Cluster) (Finding, bool) {
 			var without []string

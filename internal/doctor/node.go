@@ -19,8 +19,8 @@ const nodePatience = 2 * time.Minute
 var _ = register(Check{
 	Layer:  Machines + 6,
 	Name:   "NodeUnwell",
-	Means:  "the Node of a machine is not ready or not healthy, was deleted while the machine lives, or never came; from the first minute on, a note first, a warning after a minute, an error after five",
-	Remedy: "Look at the Node, and at the kubelet on the host. A machine that stays unwell is replaced when you delete its Machine, or by a MachineHealthCheck.",
+	Means:  "the Node of a machine is not ready or not healthy, was deleted while the machine exists, or never came; a note at first, a warning after a minute, an error after five",
+	Remedy: "Check the Node, and the kubelet on the host. To replace the machine, delete its Machine, or let a MachineHealthCheck do it.",
 	find: func(s *Snapshot) []Finding {
 		machines := s.MachinesOnHosts()
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {

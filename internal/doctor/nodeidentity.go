@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer:  Agent + 4,
 	Name:   "NodeIdentityChanged",
-	Means:  "a host is called otherwise than when it became a node, or has lost the address of its Node; the Node keeps both",
-	Remedy: "Give the host its name or address back, as the message says, or delete its Machine: the next Node has the new ones.",
+	Means:  "a host was renamed since it became a node, or has lost the address of its Node; the Node keeps both",
+	Remedy: "Restore the host's name or address, as the message says, or delete its Machine: the next Node has the new ones.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			c := condition(h.Status.Conditions, infrav1.NodeIdentityKeptCondition, metav1.ConditionFalse)

@@ -11,8 +11,8 @@ import (
 var _ = register(Check{
 	Layer:  Claim + 3,
 	Name:   "OperationFailed",
-	Means:  "the bootstrap, the adoption, an upgrade or a reboot of a host failed for good",
-	Remedy: "Mend what the message says. After a bootstrap delete the Machine, unless a MachineHealthCheck does; after an upgrade or a reboot raise `spec.reboots` of the HostMachine.",
+	Means:  "the bootstrap, the adoption, an upgrade or a reboot of a host failed permanently",
+	Remedy: "Repair what the message says. After a bootstrap delete the Machine, unless a MachineHealthCheck does; after an upgrade or a reboot increment `spec.reboots` of the HostMachine.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			state := host.StateOf(h)

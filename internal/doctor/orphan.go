@@ -10,8 +10,8 @@ import (
 var _ = register(Check{
 	Layer:  Claim + 2,
 	Name:   "ClaimOrphaned",
-	Means:  "the HostMachine that claimed a host is gone and requested no reset; the host is left alone, for absence is no permission to wipe it",
-	Remedy: "Find out who deleted the HostMachine, or whether it stands in another management cluster. To give the host up, annotate it as the message says.",
+	Means:  "the HostMachine that claimed a host is gone and requested no reset; the host is unchanged, since a missing object never causes a reset",
+	Remedy: "Find out who deleted the HostMachine, or whether it is in another management cluster. To reset the host, annotate it as the message says.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			if c := condition(h.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse, infrav1.HostOrphanedClaimReason); c != nil {

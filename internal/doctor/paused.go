@@ -19,7 +19,7 @@ var _ = register(Check{
 	Layer:  Housekeeping + 3,
 	Name:   "Paused",
 	Means:  "somebody paused a Cluster, the rollout of an AgentRelease, or one object by its annotation: nothing changes there until the pause ends",
-	Remedy: "End the pause when what it was for is done. It is a warning once it has lasted an hour, and a note before.",
+	Remedy: "End the pause when its purpose is done. It is a note for an hour, then a warning.",
 	find: func(s *Snapshot) []Finding {
 		return slices.Concat(
 			each(s.Clusters, func(c *clusterv1.Cluster) (Finding, bool) {

@@ -11,8 +11,8 @@ import (
 var _ = register(Check{
 	Layer:  Machines + 1,
 	Name:   "NoHostForMachine",
-	Means:  "a machine waits for a host, and none that there is fits",
-	Remedy: "Enroll a host that fits, free one, or change what the machine asks for. The message has each host's reason, as placement judged it.",
+	Means:  "a machine waits for a host, and no host fits",
+	Remedy: "Enroll or free a host that fits, or change the machine's requirements. The message has each host's reason.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			if c := condition(m.Status.Conditions, infrav1.HostClaimedCondition, metav1.ConditionFalse, infrav1.HostMachineNoHostFitsReason); c != nil {
@@ -31,7 +31,7 @@ var _ = register(Check{
 	Name:  "ControlPlaneFirst",
 	Means: "a worker waits for a host because its control plane needs those that fit; a warning once that has lasted an hour",
 	Remedy: "Enroll more hosts. If the control plane does not get its machines, see what its object waits for. " +
-		"Annotation `infrastructure.slipway.dev/control-plane-first: \"false\"` on the Cluster has its workers claim these hosts all the same.",
+		"Annotation `infrastructure.slipway.dev/control-plane-first: \"false\"` on the Cluster lets its workers claim these hosts.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			c := condition(m.Status.Conditions, infrav1.HostClaimedCondition, metav1.ConditionFalse, infrav1.HostMachineControlPlaneFirstReason)
@@ -51,8 +51,8 @@ var _ = register(Check{
 	Layer: Machines + 3,
 	Name:  "OwnerDeleting",
 	Means: "a machine gets no host, or its host no bootstrap, because its Cluster or an owner is being deleted",
-	Remedy: "More hosts do not help. See what holds the deletion up: a lifecycle policy, a hook, a drain or a finalizer of the object that the message names. " +
-		"The machine goes with it, or when you delete its Machine.",
+	Remedy: "More hosts do not help. Find what delays the deletion: a lifecycle policy, a hook, a drain or a finalizer of the object in the message. " +
+		"The machine is deleted with it, or with its Machine.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			c := condition(m.Status.Conditions, infrav1.HostClaimedCondition, metav1.ConditionFalse, infrav1.HostMachineOwnerDeletingReason)

@@ -9,7 +9,7 @@ var _ = register(Check{
 	Layer:  Plane + 1,
 	Name:   "PlaneNotReady",
 	Means:  "the plane of this machine does not run, or one of its components is not ready",
-	Remedy: "Run `slipway up` again: it goes on where it was. What keeps a component from its start is in plane.log of the state directory.",
+	Remedy: "Run `slipway up` again: it continues. plane.log of the state directory says why a component does not start.",
 	find: func(s *Snapshot) []Finding {
 		if s.Plane == nil || s.Plane.Ready {
 			return nil
@@ -22,8 +22,8 @@ var _ = register(Check{
 var _ = register(Check{
 	Layer:  Plane + 3,
 	Name:   "PlaneNotReached",
-	Means:  "the machine of the plane has lost the address at which hosts on other machines reach it: their agents wait, what runs on them goes on",
-	Remedy: "Give the machine its address back, by a static one or a reservation of your DHCP server. With another one run `slipway up --listen ADDRESS`, and enroll the hosts again: they know the old one. A name, by --tls-san, spares them that.",
+	Means:  "the plane's machine has lost the address at which hosts on other machines reach it: their agents wait, their workload continues",
+	Remedy: "Restore the address, as a static one or a DHCP reservation. With another one run `slipway up --listen ADDRESS` and enroll the hosts again, unless they know the plane by a name (--tls-san).",
 	find: func(s *Snapshot) []Finding {
 		if s.Plane == nil || s.Plane.HostServerMessage == "" {
 			return nil
@@ -39,8 +39,8 @@ const crashNotice = 24 * time.Hour
 var _ = register(Check{
 	Layer:  Plane + 2,
 	Name:   "PlaneCrashed",
-	Means:  "the plane of this machine ended by itself within the last day, and was started again; hosts and their clusters went on meanwhile",
-	Remedy: "Report the crash with a support bundle, which has its trace. After SIGKILL see whether the machine ran out of memory: `dmesg` tells.",
+	Means:  "the plane of this machine crashed within the last day, and was restarted; hosts and their clusters continued",
+	Remedy: "Report the crash with a support bundle, which has its trace. After SIGKILL check with `dmesg` whether the machine ran out of memory.",
 	find: func(s *Snapshot) []Finding {
 		if s.Plane == nil || !s.Plane.Ready || s.Plane.Crashes == nil || s.Now.Sub(s.Plane.Crashes.Last) > crashNotice {
 			return nil
@@ -53,8 +53,8 @@ var _ = register(Check{
 var _ = register(Check{
 	Layer:  Plane + 2,
 	Name:   "PlaneUnsupervised",
-	Means:  "the supervisor of this machine's plane has ended: the plane runs, and nobody starts it again after a crash",
-	Remedy: "Run `slipway up` again: it starts the plane anew, with a supervisor. Hosts and their clusters go on meanwhile.",
+	Means:  "the supervisor of this machine's plane has ended: the plane runs, but is not restarted after a crash",
+	Remedy: "Run `slipway up` again: it restarts the plane with a supervisor. Hosts and their clusters continue meanwhile.",
 	find: func(s *Snapshot) []Finding {
 		if s.Plane == nil || !s.Plane.Unsupervised {
 			return nil

@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer:  Extension + 5,
 	Name:   "PolicyNotReady",
-	Means:  "a lifecycle policy cannot be executed as it is: a right, or what it refers to, is missing, or it contradicts another",
-	Remedy: "Mend what the message names; missing rights are given by the commands in it.",
+	Means:  "a lifecycle policy cannot be executed: a right or a referenced object is missing, or it contradicts another policy",
+	Remedy: "Correct what the message names; its commands grant missing rights.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.LifecyclePolicies, func(p *lifecyclev1.LifecyclePolicy) (Finding, bool) {
 			if c := condition(p.Status.Conditions, lifecyclev1.ReadyCondition, metav1.ConditionFalse); c != nil {

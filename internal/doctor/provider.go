@@ -12,8 +12,8 @@ import (
 var _ = register(Check{
 	Layer:  Plane + 4,
 	Name:   "ProviderUnavailable",
-	Means:  "a provider of Cluster API, ours or another, has no pod that is ready: nothing it is responsible for goes on",
-	Remedy: "Look at its pods: `kubectl describe` tells why one does not start, `kubectl logs` why it ends.",
+	Means:  "a provider of Cluster API has no ready pod: nothing that it is responsible for continues",
+	Remedy: "Check its pods: `kubectl describe` says why one does not start, `kubectl logs` why it ends.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Providers, func(d *appsv1.Deployment) (Finding, bool) {
 			for _, c := range d.Status.Conditions {

@@ -11,8 +11,8 @@ import (
 var _ = register(Check{
 	Layer:  Claim + 1,
 	Name:   "HostQuarantined",
-	Means:  "there is no proof that a host is clean; it cannot be claimed until somebody has looked",
-	Remedy: "Repair or clean what the message names; the agent looks again by itself. Or use one of the commands in it.",
+	Means:  "a host is not verified as clean, and cannot be claimed until it is",
+	Remedy: "Repair or clean what the message names; the agent checks again by itself. Or use one of the commands in it.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			state := host.StateOf(h)

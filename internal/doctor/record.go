@@ -9,8 +9,8 @@ import (
 var _ = register(Check{
 	Layer:  Agent + 4,
 	Name:   "RecordLost",
-	Means:  "the agent of a host does not know what was done to it, as its journal is lost or damaged: no reset proves the host clean until you have looked at it",
-	Remedy: "Do what the message says. What runs on the host runs on; see No record, no proof in docs/hosts.md.",
+	Means:  "the agent of a host lost its journal, or it is damaged: no reset verifies the host as clean until you have confirmed it",
+	Remedy: "Do what the message says. The host's workload continues; see No record, no proof in docs/hosts.md.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			c := condition(h.Status.Conditions, infrav1.RecordKeptCondition, metav1.ConditionFalse)
@@ -29,8 +29,8 @@ var _ = register(Check{
 var _ = register(Check{
 	Layer:  Agent + 4,
 	Name:   "ConfigurationNotAccepted",
-	Means:  "an agent does not accept a part of its configuration and goes on without it, so that a reset compares more than its operator wants",
-	Remedy: "Mend the entries in /etc/slipway/agent.yaml of the host, and restart slipway-agent.",
+	Means:  "an agent ignores an invalid part of its configuration, so a reset compares more than its operator wants",
+	Remedy: "Correct the entries in /etc/slipway/agent.yaml of the host, and restart slipway-agent.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			c := condition(h.Status.Conditions, infrav1.ConfigurationAcceptedCondition, metav1.ConditionFalse)

@@ -10,7 +10,7 @@ var _ = register(Check{
 	Layer:  Agent + 3,
 	Name:   "ReportRefused",
 	Means:  "the API server refuses a part of the report of a host's agent, so the Host lacks these fields",
-	Remedy: "Install the CRDs and the manager of the agent's version. If the message names an admission policy or webhook of yours, let it admit the agent's status.",
+	Remedy: "Install the CRDs and the manager of the agent's version. If the message names your own admission policy or webhook, let it admit the agent's status.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			if c := condition(h.Status.Conditions, infrav1.ReportAcceptedCondition, metav1.ConditionFalse); c != nil {

@@ -13,7 +13,7 @@ var _ = register(Check{
 	Layer:  Machines + 7,
 	Name:   "RolloutStopped",
 	Means:  "the rollout of a pool is paused: a machine of the new version failed, or nothing progressed within the deadline",
-	Remedy: "Mend or delete the machines that the message names; the rollout goes on then, or with another version.",
+	Remedy: "Repair or delete the machines in the message; then, or with another version, the rollout continues.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostMachinePools, func(p *infrav1.HostMachinePool) (Finding, bool) {
 			c := meta.FindStatusCondition(p.Status.Conditions, clusterv1.RollingOutCondition)

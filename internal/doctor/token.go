@@ -20,7 +20,7 @@ var _ = register(Check{
 	Layer:  Enrollment + 3,
 	Name:   "TokenExpires",
 	Means:  "a bootstrap token that may enroll more hosts has expired, or soon will: within the hour, and in the last quarter of its life",
-	Remedy: "Make a fresh one with `slipway host token` if hosts are still to come with it; otherwise delete the Secret.",
+	Remedy: "Create a new one with `slipway host token` if hosts still need it; otherwise delete the Secret.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Tokens, func(token *corev1.Secret) (Finding, bool) {
 			expires, err := time.Parse(time.RFC3339, string(token.Data[bootstrapapi.BootstrapTokenExpirationKey]))

@@ -8,8 +8,8 @@ import (
 var _ = register(Check{
 	Layer:  Machines + 4,
 	Name:   "TopologyFailed",
-	Means:  "Cluster API cannot make of a Cluster's topology what it asks for",
-	Remedy: "Mend the Cluster or its ClusterClass as the message says.",
+	Means:  "Cluster API cannot reconcile a Cluster's topology",
+	Remedy: "Correct the Cluster or its ClusterClass as the message says.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Clusters, func(c *clusterv1.Cluster) (Finding, bool) {
 			if reconciled := condition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse,

@@ -10,8 +10,8 @@ import (
 var _ = register(Check{
 	Layer:  Machines + 8,
 	Name:   "VersionMissing",
-	Means:  "the host of a machine does not have the Kubernetes version that it is to be upgraded to",
-	Remedy: "Load the host bundle of the version into the management cluster, for a host with `management: Managed`, or install it on the host; the upgrade goes on by itself.",
+	Means:  "the host of a machine lacks the Kubernetes version of its upgrade",
+	Remedy: "Load the host bundle of the version into the management cluster, for a host with `management: Managed`, or install it on the host; the upgrade continues by itself.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			if c := condition(m.Status.Conditions, infrav1.UpToDateCondition, metav1.ConditionFalse, infrav1.HostMachineVersionNotOfferedReason); c != nil {
