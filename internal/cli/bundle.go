@@ -26,10 +26,9 @@ type bundleFlags struct {
 func bundleCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bundle",
-		Short: "Load, list and remove the host bundles that are served to hosts",
-		Long: `Look after a directory of host bundles, which hold what a host needs of a Kubernetes
-version, or a version of slipway-agent. slipway-manager serves it to hosts with
---host-bundle-dir.`,
+		Short: "Load, list and remove host bundles that are served to hosts",
+		Long: `Manage a directory of host bundles, each with the software of one Kubernetes version or
+one version of slipway-agent. slipway-manager serves it to hosts with --host-bundle-dir.`,
 	}
 	if p.Local != nil {
 		command.Long = `Look after the host bundles that a plane serves to hosts on other machines, once it
@@ -76,16 +75,16 @@ func bundleLoadCommand(p *Program) *cobra.Command {
 	var publicKey, output string
 	command := &cobra.Command{
 		Use:   "load DIRECTORY|ARCHIVE",
-		Short: "Copy host bundles into the directory that is served",
-		Long: `Copy host bundles into the directory that is served, from one that make host-bundle
-wrote or from host-bundle.tar of a release. What is there already is compared and not
-copied again. All content is compared with its digests; with --public-key a signature by
-that key must hold, too. Hosts verify the signature themselves in any case.
+		Short: "Copy host bundles into the served directory",
+		Long: `Copy host bundles into the served directory, from the directory that make host-bundle
+wrote or from host-bundle.tar of a release. Existing content is compared and not copied
+again. All content is compared with its digests; with --public-key a signature by that
+key must be valid, too. Hosts verify the signature themselves in any case.
 
-A KubernetesRelease tells Machines that hosts can install the version now. An AgentRelease has
-slipway-manager of that version update the agents that update themselves, one failure domain
-at a time. They are written into the plane or, beside --dir, into the management cluster of
---kubeconfig or --context.`,
+A KubernetesRelease for each version makes it installable on hosts. An AgentRelease lets
+slipway-manager of that version update the agents that update themselves, one failure
+domain at a time. Both are written into the plane or, with --dir, into the management
+cluster of --kubeconfig or --context.`,
 		Example: `  slipway bundle load host-bundle.tar --public-key hostbundle.pub
   slipway bundle load /media/hostbundle --kubernetes-version v1.36.3`,
 		Args: cobra.ExactArgs(1),
@@ -178,7 +177,7 @@ func bundleListCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
-		Short:   "List the host bundles that were loaded",
+		Short:   "List the loaded host bundles",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := f.store()
@@ -200,10 +199,10 @@ func bundleRemoveCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "remove BUNDLE...",
 		Aliases: []string{"rm"},
-		Short:   "Take host bundles out of the directory that is served",
-		Long: `Take host bundles out of the directory that is served, and the content that no other
-one there has, and the KubernetesReleases and AgentReleases that bundle load wrote. Hosts keep
-what they installed; while one is to install such a bundle, nothing is removed.`,
+		Short:   "Remove host bundles from the served directory",
+		Long: `Remove host bundles from the served directory, with content that no other bundle uses
+and the KubernetesReleases and AgentReleases that bundle load wrote. Hosts keep what
+they installed. Nothing is removed while a host is to install such a bundle.`,
 		Example: `  slipway bundle remove v1.35.4 slipway-agent-v0.9.0`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,7 +17,7 @@ const exitFindings = 2
 func checkCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "check",
-		Short: "Check what others made against the contracts of Cluster API",
+		Short: "Check releases and extensions against the contracts of Cluster API",
 	}
 	command.AddCommand(checkProviderCommand(), checkExtensionCommand(), checkUpgradeCommand(p))
 	return command

@@ -22,14 +22,14 @@ func checkExtensionCommand() *cobra.Command {
 		Use:   "extension URL",
 		Short: "Check a runtime extension, in any language, over HTTPS",
 		Long: `Check calls a running runtime extension as a manager does and applies the rules of the
-Runtime SDK and of its guidelines for authors: TLS, discovery and its stability, and for
-each handler an answer in time to requests about an example cluster, the same answer to the
-same request, one after the other and at once, requests of later releases, and bad input. A
-handler that these requests do not exercise gets a warning: --requests gives others. The
-handlers run for real, with example objects: check an extension where that does no harm.
+Runtime SDK and its guidelines for authors: TLS, a stable discovery, and for each
+handler timely answers to requests about an example cluster, equal answers to equal
+requests in sequence and in parallel, requests of later releases, and bad input. A
+handler that these requests do not exercise gets a warning; --requests adds others. The
+handlers run for real, with example objects: use an extension that can do no harm.
 
-It ends with 0 when all checks pass, with 2 when one fails, and with 1 when the
-extension cannot be checked. A warning is advice and fails nothing without --strict.`,
+It exits with 0 when all checks pass, 2 when one fails, and 1 when the extension cannot
+be checked. Warnings fail nothing without --strict.`,
 		Example: "  slipway check extension https://localhost:9443 --ca-file ca.crt",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,7 +31,7 @@ func checkUpgradeCommand(p *Program) *cobra.Command {
 	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "upgrade --to TARGET",
-		Short: "Check whether registered extensions use hook versions that an upgrade takes away",
+		Short: "Check whether registered extensions use hook versions that an upgrade removes",
 		Long: `Check reads the ExtensionConfigs and HostExtensionConfigs of a management cluster, and
 compares the hook versions that their handlers implement with what the target supports.
 TARGET is

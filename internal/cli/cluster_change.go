@@ -31,7 +31,7 @@ func clusterScaleCommand(p *Program) *cobra.Command {
 	var pools []string
 	command := &cobra.Command{
 		Use:   "scale CLUSTER",
-		Short: "Change how many machines a cluster has",
+		Short: "Change the number of a cluster's machines",
 		Example: `  slipway cluster scale prod --pool pool=8 --wait
   slipway cluster scale prod --control-planes 3`,
 		Args: cobra.ExactArgs(1),
@@ -64,8 +64,8 @@ func clusterUpgradeCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "upgrade CLUSTER",
 		Short: "Upgrade a cluster to another version of Kubernetes",
-		Long: `Upgrade the control plane of a cluster, then its workers. Hooks and policies of its
-lifecycle hold it back as they do for any other change of the version; --wait tells so.`,
+		Long: `Upgrade the control plane of a cluster, then its workers. Hooks and lifecycle policies
+block it like any other change of the version; --wait shows what it waits for.`,
 		Example: "  slipway cluster upgrade prod --kubernetes-version v1.36.3 --wait",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {

@@ -35,16 +35,15 @@ func clusterCreateCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "create CLUSTER",
 		Short: "Create a cluster of a ClusterClass",
-		Long: `Create a Cluster of a ClusterClass, a MachineHealthCheck for its pools, and what installs
-its pod network. The ClusterClass of the release is created where it is missing. The
-Cluster comes last: after an interruption the same command goes on.
+		Long: `Create a Cluster of a ClusterClass, a MachineHealthCheck for its pools, and what
+installs its pod network. The ClusterClass of the release is created where it is
+missing. The Cluster is created last: after an interruption the same command continues.
 
 --endpoint is an unused address of the hosts' network, which the control-plane hosts
-hold; with --set endpointType=External, that of your load balancer. The version is the
-newest one that a host of the namespace has, unless --kubernetes-version says another.
+share; with --set endpointType=External, that of your load balancer. The default version
+is the newest that a host of the namespace has.
 
---dry-run prints the objects and creates nothing: commit them where you keep such
-things, or change them first.`,
+--dry-run prints the objects and creates nothing, to commit or change them first.`,
 		Example: `  slipway cluster create prod --control-planes 3 --pool pool=5 --endpoint 192.0.2.100 --wait
   slipway cluster create edge --endpoint lb.example.com:6443 --set endpointType=External --cni calico.yaml
   slipway cluster create dual --endpoint 192.0.2.100 --pod-cidr 10.244.0.0/16,fd00:10:244::/56

@@ -22,10 +22,10 @@ func clusterDeleteCommand(p *Program) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use:   "delete CLUSTER",
-		Short: "Delete a cluster, and give its hosts back",
-		Long: `Delete a cluster with all that runs in it. Its hosts are reset, and available for
-others once they are proved clean. Policies of its lifecycle hold it back as they do for
-any other deletion. It asks first, unless --yes is given.`,
+		Short: "Delete a cluster, and release its hosts",
+		Long: `Delete a cluster with everything that runs in it. Its hosts are reset, and available for
+others once they are verified as clean. Lifecycle policies block it like any other
+deletion. It asks first, unless --yes is given.`,
 		Example: "  slipway cluster delete test --wait",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {

@@ -22,15 +22,15 @@ func doctorCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find what is wrong, and say what to do about it",
-		Long: `Doctor looks for known failure patterns, such as hosts that are away, clocks that
-differ, tokens and certificates that expire, quarantine, a missing network plugin, hooks
-that wait and pauses that were forgotten. It says of each what is wrong, where, since
-when, and the next command. It changes nothing, and looks with your own rights: what
-these do not let it read is told at the end.
+		Long: `Doctor looks for known failure patterns, such as disconnected hosts, clocks that differ,
+expiring tokens and certificates, quarantine, a missing network plugin, waiting hooks
+and forgotten pauses. Each finding has what is wrong, where, since when, and the next
+command. It changes nothing and uses your own rights; it names what these do not let it
+read.
 
-What does not work is an error, what stands still or will fail a warning, what somebody
-wanted and may have forgotten a note. It ends with 0 when there is no error, with 2 when
-there is one, and with 1 when it cannot look.`,
+Error: broken, will not recover by itself. Warning: stuck, or about to fail. Note:
+intended, but possibly forgotten. It exits with 0 without an error, 2 with one, and 1
+when it cannot read the cluster.`,
 		Example: "  slipway doctor -n prod\n  slipway doctor -o json | jq '.findings[] | select(.severity == \"error\")'",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -17,12 +17,11 @@ func extensionInitCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "init NAME",
-		Short: "Make the project of a new runtime extension in Go",
-		Long: `Init makes the project of a runtime extension that answers the hooks that --hooks names,
-with a function for each: program, tests that hold it to the rules of the Runtime SDK,
-an image without a Dockerfile, manifests with certificates by cert-manager, and a
-workflow for CI. NAME becomes the name of the program, of its Service and of its
-registration.
+		Short: "Create the Go project of a runtime extension",
+		Long: `Init creates the project of a runtime extension that answers the hooks in --hooks, with
+a function for each: program, tests against the rules of the Runtime SDK, an image
+without a Dockerfile, manifests with certificates by cert-manager, and a workflow for
+CI. NAME becomes the name of the program, its Service and its registration.
 
 It only writes files, into a folder that is empty or does not exist, and needs neither
 Go nor a network.`,

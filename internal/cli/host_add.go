@@ -39,15 +39,16 @@ func hostAddCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "add [USER@]ADDRESS[:PORT]...",
 		Short: "Make hosts of machines, over SSH",
-		Long: `Make hosts of machines: log in by SSH, look whether a machine is fit, bring the agent and,
-with --host-bundle, all the software of a node, enroll it with a token of its own, and
-wait until it is available. A machine that is not fit stays as it was, and is named with
-what to do; the others go on. What an earlier run did is found and not done again, so
-after an interruption the same command goes on. The exit code is 1 when a machine failed.
+		Long: `Make hosts of machines: log in over SSH, check whether the machine is fit, copy the
+agent and, with --host-bundle, all the software of a node, enroll it with its own token,
+and wait until it is available. A machine that is not fit stays unchanged, and is named
+with what to do; the others continue. Finished steps of an earlier run are skipped, so
+after an interruption the same command continues. The exit code is 1 when a machine
+failed.
 
-Machines are known by known_hosts files alone. Keys come from --identity-file, from an
-SSH agent (SSH_AUTH_SOCK) and from ~/.ssh; ~/.ssh/config is not read. Who is not root
-there needs sudo without a password.`,
+Host keys come only from known_hosts files. User keys come from --identity-file, an SSH
+agent (SSH_AUTH_SOCK) and ~/.ssh; ~/.ssh/config is not read. A user other than root
+needs sudo without a password.`,
 		Example: `  slipway host add root@192.0.2.11 root@192.0.2.12 --host-bundle ./hostbundle --public-key hostbundle.pub
   slipway host add admin@rack1-a --labels rack=1 --failure-domain rack1 --approve -n prod
   slipway host add 10.0.0.11 10.0.0.12 --jump admin@bastion -o json`,

@@ -31,9 +31,9 @@ func hostApproveCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "approve HOST...",
 		Short: "Approve hosts, so that machines may claim them",
-		Long: `Approve hosts that wait for it, as the HostApprovalPolicy of their namespace asks. From
-then on a machine may claim them, and the agent of a host gets bootstrap data: look
-before that the host is yours. It takes the verbs get and patch on hosts, and approve.`,
+		Long: `Approve hosts that the HostApprovalPolicy of their namespace requires approval for. From
+then on a machine may claim them, and the agent gets bootstrap data: verify first that
+the host is yours. It takes the verbs get, patch and approve on hosts.`,
 		Example: "  slipway host approve rack1-a rack1-b -n prod",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, names []string) error {

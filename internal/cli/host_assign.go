@@ -29,14 +29,14 @@ func hostAssignCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "assign HOST...",
 		Short: "Assign free hosts to another namespace",
-		Long: `Assign hosts that are free to another namespace of the management cluster, for the
-machines there. Nothing happens on a host but that its agent goes over to the Host of the
-same name in that namespace; nobody claims it meanwhile, and the Host here is deleted then.
-Labels, failure domain and reset policy go along; annotations, spec.unschedulable and
-spec.evacuate do not. After an interruption or a time-out the same command goes on.
+		Long: `Assign free hosts to another namespace of the management cluster. On the host, only its
+agent switches to the Host of the same name in that namespace; nobody claims it
+meanwhile, and then the Host here is deleted. Labels, failure domain and reset policy
+are copied; annotations, spec.unschedulable and spec.evacuate are not. After an
+interruption or a time-out the same command continues.
 
-It takes the verbs get, patch, delete and order on hosts in the namespace of the hosts, and
-get, create and order in the other one.`,
+It takes the verbs get, patch, delete and order on hosts in the namespace of the hosts,
+and get, create and order in the other one.`,
 		Example:           "  slipway host assign rack1-a rack1-b -n spare --to prod",
 		Args:              cobra.MinimumNArgs(1),
 		RunE:              f.on(func(cmd *cobra.Command, s *session, names []string) error { return f.assign(cmd, s, names) }),

@@ -28,17 +28,17 @@ func hostRemoveCommand(p *Program) *cobra.Command {
 	f := &hostRemoveFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
 		Use:   "remove HOST...",
-		Short: "Take hosts away for good: empty them, uninstall everything, and prove it",
-		Long: `Take hosts away for good, the opposite of "host add": see that no machine can claim a
-host, wait until it is proved clean of its last claim, log in by SSH and have the agent
-take away itself and the software it installed, look what is left, and delete the Host
-with the tokens that were for it alone. A host that a machine has is refused, unless
---evacuate says to empty it first. What is a node is never touched, whatever the
-management cluster knows of it. After an interruption the same command goes on. The exit
-code is 1 when a host failed, or something is left on its machine.
+		Short: "Remove hosts: empty them, uninstall everything, and verify it",
+		Long: `Remove hosts, the opposite of "host add": make sure that no machine can claim a host,
+wait until it is verified as clean of its last claim, log in over SSH and let the agent
+remove itself and the software it installed, check for leftovers, and delete the Host
+with its own tokens. A claimed host is refused, unless --evacuate empties it first. A
+node is never touched, whatever the management cluster says about it. After an
+interruption the same command continues. The exit code is 1 when a host failed, or its
+machine has leftovers.
 
-The address of a machine is the one that its Host tells; --ssh gives another one, and
-finds machines whose Host is gone. Keys and known hosts are those of "host add".`,
+The address of a machine is the one in its Host; --ssh gives another one, also for
+machines whose Host is gone. Keys and known hosts are those of "host add".`,
 		Example: `  slipway host remove rack1-a --ssh root@192.0.2.11
   slipway host remove rack1-a rack1-b --user root --evacuate -n prod
   slipway host remove rack1-a --ssh rack1-a=admin@10.0.0.11 --jump admin@bastion -o json

@@ -26,7 +26,7 @@ func hostTokenCommand(p *Program) *cobra.Command {
 	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "token [HOST...]",
-		Short: "Make a bootstrap token and print what a host enrolls with",
+		Short: "Create a bootstrap token and print what a host enrolls with",
 		Long: `Make a bootstrap token and print the kubeconfig an agent enrolls with. Put it on the
 host as ` + enroll.BootstrapKubeconfigPath + ` (mode 0600), write ` + enroll.AgentConfigPath + `
 and start slipway-agent. It holds a secret: until it expires, whoever has it may enroll

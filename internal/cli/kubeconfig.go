@@ -13,9 +13,9 @@ func kubeconfigCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "kubeconfig CLUSTER",
 		Short: "Print the path of a kubeconfig of a cluster",
-		Long: `Print the path of a kubeconfig of a cluster, for $(...). It is written for its user
-alone, below the user's configuration directory. With -o yaml it is printed itself, and
-not written.`,
+		Long: `Print the path of a kubeconfig of a cluster, for $(...). It is written below the user's
+configuration directory, readable only by its user. With -o yaml it is printed, and not
+written.`,
 		Example: `  export KUBECONFIG=$(slipway kubeconfig prod)
   slipway kubeconfig prod --context mgmt -o yaml`,
 		Args: cobra.MaximumNArgs(1),

@@ -24,7 +24,7 @@ func runNamed(cmd *cobra.Command, s *session, name string) (*lifecyclev1.Lifecyc
 func lifecycleCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lifecycle",
-		Short: "See what lifecycle policies do for a cluster, and decide about it",
+		Short: "Show what lifecycle policies do for a cluster, and decide about it",
 	}
 	command.AddCommand(explainCommand(p), decideCommand(p, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
 		decideCommand(p, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(p), exportCommand(p))
@@ -35,7 +35,7 @@ func explainCommand(p *Program) *cobra.Command {
 	f, output := &managementFlags{program: p}, ""
 	command := &cobra.Command{
 		Use:   "explain CLUSTER",
-		Short: "Tell which policies match a cluster, what their runs wait for, and what to do",
+		Short: "Show which policies match a cluster, what their runs wait for, and what to do",
 		Args:  cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
 			e, err := runs.Explain(cmd.Context(), s, s.key(args[0]), time.Now())
@@ -61,9 +61,9 @@ func approveCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "approve CLUSTER|RUN",
 		Short: "Give the approval that a cluster waits for",
-		Long: `Approve gives the approval that a LifecyclePolicy asks for: that of the LifecycleRun,
-or the one that the cluster waits for. It takes the verb approve on the policy. Who
-approved, when and why is recorded in the run.`,
+		Long: `Give the approval that a LifecyclePolicy requires: that of the LifecycleRun, or the one
+that the cluster waits for. It takes the verb approve on the policy. The run records who
+approved, when and why.`,
 		Example: "  slipway approve prod --reason \"change 4711\"",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
@@ -143,7 +143,7 @@ func logsCommand(p *Program) *cobra.Command {
 	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "logs RUN STEP",
-		Short: "Print the logs that were kept of the Job of a step",
+		Short: "Print the stored logs of a step's Job",
 		Args:  cobra.ExactArgs(2),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
 			run, err := runNamed(cmd, s, args[0])

@@ -17,11 +17,11 @@ func exportCommand(p *Program) *cobra.Command {
 	var file, name, place string
 	command := &cobra.Command{
 		Use:   "export CLUSTER -f FILE",
-		Short: "Write the archive that an export step kept of a cluster",
-		Long: `Export puts the archive together from its Secrets, verifies the digests of all parts
-and of the whole, and writes it as tar.gz, readable by nobody else. The cluster may be
-gone. Of several archives it takes the newest. --archive-namespace is export.namespace of
-the step, if it has one.`,
+		Short: "Write the archive that an export step made of a cluster",
+		Long: `Export assembles the archive from its Secrets, verifies the digests of all parts and of
+the whole, and writes it as tar.gz, readable by nobody else. The cluster may be gone. Of
+several archives it uses the newest. --archive-namespace is export.namespace of the
+step, if set.`,
 		Example: "  slipway lifecycle export prod -f prod.tar.gz",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {

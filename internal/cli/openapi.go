@@ -25,9 +25,8 @@ func openapiCommand() *cobra.Command {
 		Use:   "openapi",
 		Short: "Print the OpenAPI document of the runtime hooks, or show it in a browser",
 		Long: `Print the OpenAPI v3 document of the runtime hooks that this release calls: those of
-Cluster API, those of the slipway provider, or all. With --serve, show them on a page
-on the machine's loopback until interrupted; the page needs no network. It needs no
-plane.`,
+Cluster API, those of the slipway provider, or all. With --serve, show them on a page on
+the machine's loopback until interrupted. It needs neither a network nor a plane.`,
 		Example: `  slipway openapi --catalog capi -o yaml
   slipway openapi --serve`,
 		Args: cobra.NoArgs,

@@ -17,14 +17,14 @@ func openapiDiffCommand() *cobra.Command {
 	var catalog, output string
 	command := &cobra.Command{
 		Use:   "diff OLD [NEW]",
-		Short: "Tell what one OpenAPI document of runtime hooks changes against another",
-		Long: `Diff compares two OpenAPI documents, JSON or YAML, such as those of two releases. Without
-NEW it compares with what this release calls. It tells what breaks callers or
+		Short: "Compare two OpenAPI documents of runtime hooks",
+		Long: `Diff compares two OpenAPI documents, JSON or YAML, such as those of two releases.
+Without NEW it compares with what this release calls. It lists what breaks callers or
 extensions, which rule #1 of the Runtime SDK allows only with a new version of a hook,
 what was added, and what was deprecated.
 
-It ends with 0 when nothing breaks, with 2 when something does, and with 1 when the
-documents cannot be read.`,
+It exits with 0 when nothing breaks, 2 when something does, and 1 when the documents
+cannot be read.`,
 		Example: `  slipway openapi diff runtime-sdk-openapi.yaml
   slipway openapi diff v0.1.0.yaml v0.2.0.yaml -o json`,
 		Args: cobra.RangeArgs(1, 2),

@@ -76,7 +76,7 @@ func asPlugin(root *cobra.Command) {
 func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "host",
-		Short: "Look at hosts, add, enroll, approve, assign, adopt, maintain, reset and remove them",
+		Short: "List, add, enroll, approve, assign, adopt, maintain, reset and remove hosts",
 	}
 	if p.Local != nil {
 		command.Short = "Look at hosts, add, enroll, approve, adopt, maintain, reset, enter and remove them, and break and mend local ones"

@@ -29,16 +29,16 @@ func supportBundleCommand(p *Program) *cobra.Command {
 	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "support-bundle",
-		Short: "Gather what others need to find out what is wrong, without secrets",
-		Long: `Support-bundle writes an archive for who helps you: a summary with the findings of
-doctor, the objects of Cluster API and of Slipway with their events, the Nodes of clusters
-that can be reached from here, the logs of the providers, and of a plane of this machine
-its logs and metrics.
+		Short: "Collect what others need to find out what is wrong, without secrets",
+		Long: `Support-bundle writes an archive for whoever helps you: a summary with the findings of
+doctor, the objects of Cluster API and of Slipway with their events, the Nodes of
+reachable clusters, the logs of the providers, and the logs and metrics of a plane of
+this machine.
 
-It reads with your own rights; what these do not let it read is told in the archive. Of
-Secrets it holds the names of their keys. What is in Secrets that you may read, fields that
-carry credentials, and what looks like a credential is replaced by REDACTED. Look through
-it all the same before you hand it on: it tells names and addresses. Its mode is 0600.`,
+It reads with your own rights, and the archive names what these do not let it read. Of
+Secrets it has only the names of their keys. Contents of Secrets that you may read,
+fields for credentials, and what resembles a credential are replaced by REDACTED. Check
+it all the same before you share it: it has names and addresses. Its mode is 0600.`,
 		Example: "  slipway support-bundle -n prod --since 2h -o case-4711.tar.gz",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

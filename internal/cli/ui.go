@@ -25,10 +25,10 @@ func uiCommand(p *Program) *cobra.Command {
 		Use:   "ui",
 		Short: "Show hosts, clusters and what waits in the browser, as it changes",
 		Long: `Serve the console until interrupted: pages for the browser that show hosts, clusters and
-lifecycle runs as they change, and on which waiting steps are approved, skipped and
-retried. It acts with your kubeconfig and its rights; nothing is installed anywhere.
+lifecycle runs live, and on which waiting steps are approved, skipped and retried. It
+acts with your kubeconfig and its rights; nothing is installed.
 
-It listens on this machine alone, and the address that it prints works once, in one
+It listens only on this machine, and the address that it prints works once, in one
 browser. From another machine: ssh -L 8080:127.0.0.1:8080, and --address 127.0.0.1:8080.`,
 		Example: `  slipway ui --open
   slipway ui --context prod --address 127.0.0.1:8080`,

@@ -19,10 +19,10 @@ func downCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "down",
 		Short: "Stop the plane and all local hosts",
-		Long: `Stop the plane and all local hosts and leave no process, mount, cgroup or network
-namespace behind. Their disks stay, and the next "slipway up" goes on from them,
+		Long: `Stop the plane and all local hosts, without a remaining process, mount, cgroup or
+network namespace. Their disks stay, and the next "slipway up" continues from them,
 unless --purge removes them. A plane that is a service of this machine (see "slipway
-install") is stopped, and starts again with the machine; --purge takes the service away.`,
+install") starts again with the machine; --purge removes the service.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDown(cmd, g, purge) },
 	}

@@ -33,13 +33,12 @@ func installCommand(g *global) *cobra.Command {
 		Use:   "install",
 		Short: "Make the plane a service of this machine, which starts with it",
 		Long: `Make the plane a service of systemd, slipway-plane-NAME.service: it starts with this
-machine, and again whenever it ends. A plane that is there keeps its data, and hosts and
-their clusters go on meanwhile; without one a new plane is made. Local hosts that the
-plane has are switched on with it. Run it again to change what was chosen, or after the
-program was moved: what is as it should be is left alone.
+machine, and again whenever it ends. An existing plane keeps its data, and hosts and
+their clusters continue; otherwise a new plane is created. The plane's local hosts are
+switched on with it. Run it again to change settings, or after moving the program.
 
-"slipway up" then makes local hosts and clusters, "slipway down" stops the plane until the
-machine starts again, and "slipway uninstall" takes the service away.`,
+"slipway up" then creates local hosts and clusters, "slipway down" stops the plane until
+the machine starts again, and "slipway uninstall" removes the service.`,
 		Example: `  slipway install --listen 192.0.2.10
   slipway install --hosts 3
   slipway install --print`,
@@ -198,10 +197,10 @@ func checkOwners(unit service.Unit, bundle string, emptied []string) error {
 func uninstallCommand(g *global) *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstall",
-		Short: "Stop the plane and take its service away from this machine, but not its data",
-		Long: `Stop the plane and take its service away: it does not start with this machine any
-more. Its data stays, and hosts and their clusters go on without it. "slipway up" starts
-the plane in the background, and "slipway install" makes it a service again.`,
+		Short: "Stop the plane and remove its service from this machine, but not its data",
+		Long: `Stop the plane and remove its service: it no longer starts with this machine. Its data
+stays, and hosts and their clusters continue. "slipway up" starts the plane in the
+background, and "slipway install" makes it a service again.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runUninstall(cmd, g) },
 	}

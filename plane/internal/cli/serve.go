@@ -41,9 +41,9 @@ func serveCommand(g *global) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the plane in the foreground: what `slipway up` starts",
-		Long: `Run etcd, kube-apiserver, Cluster API and the slipway provider in the foreground,
-until interrupted. "slipway up" starts it in the background; here is how to run it
-under another service manager than systemd, for which "slipway install" is.`,
+		Long: `Run etcd, kube-apiserver, Cluster API and the slipway provider in the foreground, until
+interrupted. "slipway up" runs it in the background, "slipway install" under systemd;
+this is for other service managers.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			files, err := network.Inherited()

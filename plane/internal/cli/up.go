@@ -37,11 +37,11 @@ func upCommand(g *global) *cobra.Command {
 	f := &upFlags{}
 	command := &cobra.Command{
 		Use:   "up",
-		Short: "Bring up a plane, local hosts and a cluster on this machine",
-		Long: `Bring up a plane, local hosts and a cluster on this machine, and wait until the
-nodes are ready. It may be interrupted at any moment and run again: it goes on
-where it was. Without -f it makes one cluster, "local", of one control plane and a
-machine pool of two. With three control planes the cluster outlives any one host.`,
+		Short: "Start a plane, local hosts and a cluster on this machine",
+		Long: `Start a plane, local hosts and a cluster on this machine, and wait until the nodes are
+ready. After an interruption the same command continues. Without -f it creates one
+cluster, "local", of one control plane and a machine pool of two. With three control
+planes the cluster survives the loss of any host.`,
 		Example: `  slipway up
   slipway up --hosts 6
   slipway up --control-planes 3
