@@ -95,6 +95,11 @@ func TestPartitionAndReturn(t *testing.T) {
 	play(t, nil, []*clusterv1.MachinePool{machinePool})
 	poll.Until(t, "two machines run", poolIs(t, pool, 2))
 
+	// Which of the hosts are claimed is up to placement: those of the machines first.
+	slices.SortStableFunc(agents, func(a, b *testenv.Agent) int {
+		rank := map[bool]int{true: 0, false: 1}
+		return rank[a.Host(t).Spec.Claim != nil] - rank[b.Host(t).Spec.Claim != nil]
+	})
 	lost := agents[0].Host(t)
 	oldID := infrav1.ProviderID(namespace, lost.Name, lost.Spec.Claim.ClaimID)
 	lists := watchList(t, pool)
@@ -108,14 +113,14 @@ func TestPartitionAndReturn(t *testing.T) {
 	failCheck(t, namespace, lost.Spec.Claim.MachineName)
 	poll.Until(t, "the third host takes over", func() error {
 		if h := agents[2].Host(t); h.Status.Phase != infrav1.HostPhaseRunning {
-			return fmt.Errorf("host-3 is %s", h.Status.Phase)
+			return fmt.Errorf("%s is %s", h.Name, h.Status.Phase)
 		}
 		return poolIs(t, pool, 2)()
 	})
 
 	// One more machine wants a host; the lost one must not be it.
 	scale(t, machinePool, 3)
-	poll.Until(t, "the third machine waits", func() error { return waits(t, namespace, "resetting (host-1)") })
+	poll.Until(t, "the third machine waits", func() error { return waits(t, namespace, "resetting ("+lost.Name+")") })
 	h := agents[0].Host(t)
 	if h.Spec.Claim == nil || h.Spec.Claim.ClaimID != lost.Spec.Claim.ClaimID || h.Spec.Desired.Phase != infrav1.HostDesiredReset {
 		t.Fatalf("the lost host: %+v", h.Spec)
@@ -126,7 +131,7 @@ func TestPartitionAndReturn(t *testing.T) {
 	h = agents[0].Host(t)
 	want := []string{"bootstrap-" + lost.Spec.Claim.ClaimID, "reset-" + lost.Spec.Claim.ClaimID, "bootstrap-" + h.Spec.Claim.ClaimID}
 	if got := n.of(lost.Name); !slices.Equal(got, want) || h.Spec.ClaimGeneration != 2 {
-		t.Errorf("host-1 executed %v, want %v; generation %d", got, want, h.Spec.ClaimGeneration)
+		t.Errorf("%s executed %v, want %v; generation %d", lost.Name, got, want, h.Spec.ClaimGeneration)
 	}
 	if left, back := lists(oldID); left != 1 || back {
 		t.Errorf("providerID %s left the pool %d times, came back: %t", oldID, left, back)

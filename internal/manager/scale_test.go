@@ -79,6 +79,8 @@ func TestWritesPerMachine(t *testing.T) {
 	poll.Until(t, "nothing is left to write", quiet(&requests))
 	after := writes(requests.Counts())
 	spent := since(before, after)
+	// How often the pool is written depends on how many of its machines change at once.
+	maps.DeleteFunc(spent, func(request string, _ int) bool { return strings.Contains(request, " hostmachinepools") })
 	t.Logf("%.1f writes for each machine: %s", float64(sum(spent))/size, list(spent))
 	if sum(spent) > size*perMachine {
 		t.Errorf("%d writes for %d machines; want at most %d for each", sum(spent), size, perMachine)
