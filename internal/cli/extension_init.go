@@ -26,7 +26,8 @@ CI. NAME becomes the name of the program, its Service and its registration.
 It only writes files, into a folder that is empty or does not exist, and needs neither
 Go nor a network.`,
 		Example: `  slipway extension init quota --module example.com/platform/quota
-  slipway extension init ntp --hooks DiscoverVariables,GeneratePatches`,
+  slipway extension init ntp --hooks DiscoverVariables,GeneratePatches
+  slipway extension init quota --sdk ~/src/slipway/sdk`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,7 +49,9 @@ Go nor a network.`,
 	flags.StringVar(&options.Module, "module", "", "path of the Go module; example.com/NAME when empty")
 	flags.StringSliceVar(&options.Hooks, "hooks", []string{"BeforeClusterCreate"}, "hooks that the extension answers, all of Cluster API or all of the slipway provider")
 	flags.StringVar(&dir, "dir", "", "folder of the project; NAME when empty")
+	flags.StringVar(&options.SDK, "sdk", "", "folder of the SDK in a clone of Slipway, which the project uses while no version of it is published")
 	_ = command.MarkFlagDirname("dir")
+	_ = command.MarkFlagDirname("sdk")
 	completeFlag(command, "module", nil)
 	_ = command.RegisterFlagCompletionFunc("hooks", completeList(extensionproject.Hooks()))
 	outputFlag(command, &output, outputTable, outputJSON, outputYAML)

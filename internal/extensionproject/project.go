@@ -1,13 +1,17 @@
 package extensionproject
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"unicode"
 
+	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 	"golang.org/x/mod/semver"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,6 +35,9 @@ type Options struct {
 	// of a release, such as that of a build from a work tree, is left to `go mod tidy`,
 	// which takes the newest.
 	SDKVersion string
+	// SDK is the folder of a work tree's SDK, which the module then uses in place of a published
+	// version. Default: none.
+	SDK string
 }
 
 // project is what templates read.
@@ -38,6 +45,8 @@ type project struct {
 	Name, Module string
 	// SDKVersion is empty when `go mod tidy` chooses.
 	SDKVersion string
+	// SDK is the path that replaces the module of the SDK, empty for none.
+	SDK string
 	// Host is true for hooks of the slipway provider.
 	Host bool
 	// TypesPackage is the import path of the requests and responses, Types its name
@@ -57,6 +66,8 @@ type handler struct {
 	// Acts is true where success claims that something was done.
 	Acts bool
 }
+
+const sdkModule = "github.com/slipway-dev/slipway/sdk"
 
 // acts are hooks that nobody can answer without doing or deciding something: an empty
 // answer would be a machine that was never updated, or a plan without steps.
@@ -101,13 +112,36 @@ func plan(o Options) (*project, error) {
 	if p.Module == "" {
 		p.Module = "example.com/" + o.Name
 	}
-	if err := module.CheckImportPath(p.Module); err != nil {
+	err := module.CheckImportPath(p.Module)
+	if err != nil {
 		return nil, fmt.Errorf("module: %w", err)
 	}
 	if released(o.SDKVersion) {
 		p.SDKVersion = o.SDKVersion
 	}
+	if o.SDK != "" {
+		if p.SDK, err = localSDK(o.SDK); err != nil {
+			return nil, err
+		}
+		p.SDKVersion = cmp.Or(p.SDKVersion, "v0.0.0")
+	}
 	return p, p.addHooks(o.Hooks)
+}
+
+// localSDK returns the folder as go.mod has it.
+func localSDK(folder string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("sdk: %w", err)
+	}
+	if path := modfile.ModulePath(data); path != sdkModule {
+		return "", fmt.Errorf("sdk: %s is module %q, want %s, which is the folder sdk of a clone of Slipway", folder, path, sdkModule)
+	}
+	return modfile.AutoQuote(filepath.ToSlash(folder)), nil
 }
 
 func (p *project) addHooks(names []string) error {
@@ -171,7 +205,7 @@ func kebab(name string) string {
 // released says whether module proxies can have a version: that of a tag or a commit, not
 // what `git describe` says between two tags.
 func released(version string) bool {
-	if module.Check("github.com/slipway-dev/slipway/sdk", version) != nil {
+	if module.Check(sdkModule, version) != nil {
 		return false
 	}
 	prerelease := strings.TrimPrefix(semver.Prerelease(version), "-")

@@ -93,7 +93,7 @@ func TestManifests(t *testing.T) {
 				}
 			}
 		}
-		want := []string{"Namespace", "Issuer", "Certificate", "ServiceAccount", "Deployment", "PodDisruptionBudget", "Service", kind}
+		want := []string{"Namespace", "Issuer", "Certificate", "ServiceAccount", "Deployment", "PodDisruptionBudget", "NetworkPolicy", "Service", kind}
 		if !slices.Equal(kinds, want) {
 			t.Errorf("got %v, want %v", kinds, want)
 		}
@@ -136,6 +136,34 @@ func TestOnlyPublishedVersionsAreRequired(t *testing.T) {
 		project := render(t, Options{Name: "quota", Hooks: []string{"BeforeClusterCreate"}, SDKVersion: version})
 		if got := len(parsed(t, "go.mod", project["go.mod"]).Require) == 1; got != want {
 			t.Errorf("%q is required: %t, want %t", version, got, want)
+		}
+	}
+}
+
+// A project can use the SDK of a clone, also in a folder whose name go.mod has to quote.
+func TestLocalSDK(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a clone (1)", "sdk")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	one := []string{"BeforeClusterCreate"}
+	if _, err := Render(Options{Name: "quota", Hooks: one, SDK: folder}); err == nil || !strings.Contains(err.Error(), "go.mod") {
+		t.Errorf("a folder without go.mod: %v", err)
+	}
+	write := func(module string) {
+		if err := os.WriteFile(filepath.Join(folder, "go.mod"), []byte("module "+module+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("github.com/slipway-dev/slipway")
+	if _, err := Render(Options{Name: "quota", Hooks: one, SDK: folder}); err == nil || !strings.Contains(err.Error(), "is module") {
+		t.Errorf("another module: %v", err)
+	}
+	write(sdkModule)
+	for given, want := range map[string]string{"v0.0.0-dev": "v0.0.0", aRelease: aRelease} {
+		mod := parsed(t, "go.mod", render(t, Options{Name: "quota", Hooks: one, SDK: folder, SDKVersion: given})["go.mod"])
+		if got := mod.Require[0].Mod.Version; got != want || len(mod.Replace) != 1 || mod.Replace[0].Old.Path != sdkModule || mod.Replace[0].New.Path != folder {
+			t.Errorf("version %s requires %s and replaces %+v, want %s", given, got, mod.Replace, folder)
 		}
 	}
 }

@@ -1,15 +1,23 @@
 package outside
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/extensionproject"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/ports"
 )
 
 // TestExtensionInit makes projects by the command line that a tag installs: each requires
@@ -17,6 +25,7 @@ import (
 func TestExtensionInit(t *testing.T) {
 	o := newOutsider(t)
 	o.run("go", "install", rootModule+"/cmd/kubectl-slipway@"+tag)
+	plugin := o.bin("kubectl-slipway")
 	var ofCAPI, ofHost []string
 	for _, hook := range extensionproject.Hooks() {
 		if strings.Contains(hook, "Host") {
@@ -25,17 +34,26 @@ func TestExtensionInit(t *testing.T) {
 			ofCAPI = append(ofCAPI, hook)
 		}
 	}
-	for name, hooks := range map[string][]string{"default": nil, "capi": ofCAPI, "host": ofHost} {
+	sdk, err := filepath.Abs("../../sdk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, hooks := range map[string][]string{"default": nil, "capi": ofCAPI, "host": ofHost, "clone": nil} {
 		t.Run(name, func(t *testing.T) {
 			o := &outsider{t: t, dir: t.TempDir(), env: o.env}
 			args := []string{"extension", "init", "my-extension", "--dir", o.dir, "--module", "example.org/platform/my-extension"}
 			if hooks != nil {
 				args = append(args, "--hooks", strings.Join(hooks, ","))
 			}
-			o.run(o.bin("kubectl-slipway"), args...)
+			local := ""
+			if name == "clone" {
+				local = sdk
+				args = append(args, "--sdk", sdk)
+			}
+			o.run(plugin, args...)
 			o.run("go", "mod", "tidy")
-			if got := o.run("go", "list", "-m", "-f", "{{.Version}}", sdkModule); strings.TrimSpace(got) != tag {
-				t.Errorf("it requires version %s of the SDK", got)
+			if got := strings.TrimSpace(o.run("go", "list", "-m", "-f", "{{.Version}} {{with .Replace}}{{.Path}}{{end}}", sdkModule)); got != strings.TrimSpace(tag+" "+local) {
+				t.Errorf("it requires %s of the SDK", got)
 			}
 			o.run("go", "vet", "./...")
 			if unformatted := o.run("gofmt", "-l", "."); unformatted != "" {
@@ -46,6 +64,7 @@ func TestExtensionInit(t *testing.T) {
 			}
 			if name == "default" {
 				testImage(t, o)
+				testRun(t, o, plugin)
 			}
 		})
 	}
@@ -83,5 +102,37 @@ func testImage(t *testing.T, o *outsider) {
 	}
 	if _, err := os.Stat(filepath.Join(o.dir, "bin", "image.tar")); err != nil {
 		t.Error(err)
+	}
+}
+
+// testRun serves a project by its Makefile, and checks it.
+func testRun(t *testing.T, o *outsider, plugin string) {
+	t.Helper()
+	address := net.JoinHostPort("localhost", strconv.Itoa(ports.Free(t)))
+	serving := exec.CommandContext(t.Context(), "make", "run", "ADDRESS="+address)
+	serving.Dir, serving.Env = o.dir, append(slices.Clone(o.env), "MAKEFLAGS=")
+	serving.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // make, go and the extension end together
+	serving.Cancel = func() error { return syscall.Kill(-serving.Process.Pid, syscall.SIGTERM) }
+	var said bytes.Buffer
+	serving.Stdout, serving.Stderr = &said, &said
+	if err := serving.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- serving.Wait() }()
+	poll.Until(t, "the extension serves", func() error {
+		check := exec.CommandContext(t.Context(), plugin, "check", "extension", "https://"+address, "--ca-file", "bin/tls/cert.pem")
+		check.Dir, check.Env = o.dir, o.env
+		out, err := check.CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	})
+	if err := serving.Cancel(); err != nil {
+		t.Error(err)
+	}
+	if <-ended; !strings.Contains(said.String(), "Shut down") {
+		t.Errorf("it ended without draining: %s", &said)
 	}
 }
