@@ -1,20 +1,24 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -22,6 +26,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	hosts "github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/management"
 )
 
 // requestFlags are those of the commands that request something of hosts.
@@ -96,13 +101,14 @@ const requestPoll = time.Second
 // carryOut makes a request, and waits until it is carried out or refused.
 func (f *requestFlags) carryOut(ctx context.Context, s *session, name string, o hostRequest) (*requestedHost, error) {
 	h := &infrav1.Host{}
+	var given error
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if err := s.Get(ctx, s.key(name), h); err != nil {
-			return err
+		if given = s.Get(ctx, s.key(name), h); given == nil {
+			given = o.give(ctx, s, h)
 		}
-		return o.give(ctx, s, h)
+		return given
 	})
-	if err != nil {
+	if err = cmp.Or(err, given); err != nil { // the former is nil for a request that timed out
 		return nil, err
 	}
 	done := false
@@ -222,12 +228,14 @@ func hostAdoptCommand(p *Program) *cobra.Command {
 	command := f.command("adopt HOST...", "Give hosts that are nodes back to their machines, or have their nodes adopted",
 		`Take over hosts that are nodes and that nobody claims: nothing on them is changed, and their pods
 run on. A host that is the node of a claim by its agent's journal goes back to the HostMachine of
-that claim, as after its Host was deleted or the management cluster restored. Any other worker node,
-which kubeadm joined to a cluster of this management cluster, is adopted with --cluster by a Machine
-and a HostMachine that are made for it.
+that claim, as after its Host was deleted or the management cluster restored. If that is gone, too,
+--cluster has a Machine and a HostMachine made for the node of a worker, once its Node is found in the
+cluster. Any other worker node, which kubeadm joined to a cluster of this management cluster, is
+adopted with --cluster by a Machine and a HostMachine that are made for it.
 
 It takes the verbs get, update and order on hosts and list on hostmachines; with --cluster, get on
-clusters and create on machines and hostmachines.`,
+clusters, create on machines and hostmachines, and for the node of a claim get on the cluster's
+kubeconfig Secret.`,
 		"  slipway host adopt rack1-a -n prod\n  slipway host adopt rack1-b -n prod --cluster web", func() hostRequest {
 			return hostRequest{
 				give: f.adopt,
@@ -240,7 +248,7 @@ clusters and create on machines and hostmachines.`,
 				waits: "slipway-manager and the agent adopt the node",
 			}
 		})
-	command.Flags().StringVar(&f.cluster, "cluster", "", "cluster that the node is of, for a node that Slipway did not make")
+	command.Flags().StringVar(&f.cluster, "cluster", "", "cluster that the node is of, for a node without a HostMachine")
 	command.Flags().StringVar(&f.machine, "machine", "", "name of the Machine that is made; that of the host when empty")
 	_ = command.RegisterFlagCompletionFunc("cluster", f.completeClusters())
 	return command
@@ -254,19 +262,15 @@ func (f *requestFlags) adopt(ctx context.Context, s *session, h *infrav1.Host) e
 			return err
 		}
 	}
-	for i := range machines.Items {
-		machine := &machines.Items[i]
-		if machine.Spec.ClaimID != record.ClaimID || record.ClaimID == "" {
-			continue
-		}
-		if err := hosts.GiveBack(h, machine, machine.Labels[clusterv1.ClusterNameLabel]); err != nil {
-			return err
-		}
-		return s.Update(ctx, h)
-	}
+	at := slices.IndexFunc(machines.Items, func(m infrav1.HostMachine) bool { return record.ClaimID != "" && m.Spec.ClaimID == record.ClaimID })
 	switch {
+	case at >= 0:
+		return f.giveBack(ctx, s, h, &machines.Items[at])
+	case record.State == infrav1.HostRecordNode && f.cluster == "":
+		return fmt.Errorf("no HostMachine of namespace %s is of claim %s, whose node the host is: for the node of a worker, --cluster has one made; `slipway host reset %s -n %s` resets the host",
+			s.namespace, record.ClaimID, h.Name, s.namespace)
 	case record.State == infrav1.HostRecordNode:
-		return fmt.Errorf("no HostMachine of namespace %s is of claim %s, whose node the host is; `slipway host reset %s -n %s` resets it", s.namespace, record.ClaimID, h.Name, s.namespace)
+		return f.makeAgain(ctx, s, h, record.ClaimID)
 	case h.Spec.Claim != nil && ptr.Deref(h.Spec.Claim.Adopt, false):
 		return nil
 	case f.cluster == "":
@@ -279,11 +283,9 @@ func (f *requestFlags) adopt(ctx context.Context, s *session, h *infrav1.Host) e
 	if err := s.Get(ctx, s.key(f.cluster), cluster); err != nil {
 		return err
 	}
-	name := f.machine
-	if name == "" {
-		name = h.Name
-	}
-	for _, object := range adoption(h, cluster, name) {
+	hostMachine := f.hostMachine(h)
+	hostMachine.Spec.Adopt.HostName = h.Name
+	for _, object := range []client.Object{hostMachine, machineFor(hostMachine, cluster.Name)} {
 		if err := s.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -291,16 +293,75 @@ func (f *requestFlags) adopt(ctx context.Context, s *session, h *infrav1.Host) e
 	return nil
 }
 
-// adoption are the objects by which a host's node is adopted.
-func adoption(h *infrav1.Host, cluster *clusterv1.Cluster, name string) []client.Object {
-	meta := metav1.ObjectMeta{Namespace: h.Namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster.Name}}
-	machine := &clusterv1.Machine{ObjectMeta: meta}
-	machine.Spec.ClusterName = cluster.Name
-	machine.Spec.Bootstrap.DataSecretName = ptr.To("") // nothing is bootstrapped
-	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: name}
-	hostMachine := &infrav1.HostMachine{ObjectMeta: meta}
-	hostMachine.Spec.Adopt.HostName = h.Name
-	return []client.Object{hostMachine, machine}
+// giveBack claims a host for the HostMachine whose node it is. One that was made for that, with --cluster, gets its
+// Machine last: from then on the manager looks for the claim.
+func (f *requestFlags) giveBack(ctx context.Context, s *session, h *infrav1.Host, machine *infrav1.HostMachine) error {
+	cluster := machine.Labels[clusterv1.ClusterNameLabel]
+	if err := hosts.GiveBack(h, machine, cluster); err != nil {
+		return err
+	}
+	if err := s.Update(ctx, h); err != nil || f.cluster == "" || len(machine.OwnerReferences) > 0 {
+		return err
+	}
+	return client.IgnoreAlreadyExists(s.Create(ctx, machineFor(machine, cluster)))
+}
+
+// makeAgain makes the HostMachine of a claim that is gone, and gives it the host: the worker's Node keeps its provider ID, by
+// which it is found in its cluster.
+func (f *requestFlags) makeAgain(ctx context.Context, s *session, h *infrav1.Host, claimID string) error {
+	kubeconfig, err := s.cluster.WorkloadKubeconfig(ctx, s, s.key(f.cluster))
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data)
+	if err != nil {
+		return err
+	}
+	config.Timeout = workloadTimeout
+	workload, err := management.NewClient(config)
+	if err != nil {
+		return err
+	}
+	nodes := &corev1.NodeList{}
+	if err := workload.List(ctx, nodes); err != nil {
+		return fmt.Errorf("look for the node in Cluster %s: %w", f.cluster, err)
+	}
+	providerID := infrav1.ProviderID(h.Namespace, h.Name, claimID)
+	at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Spec.ProviderID == providerID })
+	if at < 0 {
+		return fmt.Errorf("no Node of Cluster %s has the provider ID %s; `slipway host reset %s -n %s` resets the host", f.cluster, providerID, h.Name, s.namespace)
+	}
+	if _, of := nodes.Items[at].Labels[controlPlaneLabel]; of {
+		return fmt.Errorf("Node %s is of the control plane, and only workers are given a new Machine; `slipway host reset %s -n %s` resets the host", nodes.Items[at].Name, h.Name, s.namespace)
+	}
+	machine := f.hostMachine(h)
+	machine.Spec.ClaimID, machine.Spec.ProviderID = claimID, providerID
+	if err := s.Create(ctx, machine); err != nil {
+		return err
+	}
+	return f.giveBack(ctx, s, h, machine)
+}
+
+// workloadTimeout bounds a request to the cluster whose node a host is.
+const workloadTimeout = 30 * time.Second
+
+// controlPlaneLabel is kubeadm's, of Nodes.
+const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// hostMachine is the one for a host whose node is adopted.
+func (f *requestFlags) hostMachine(h *infrav1.Host) *infrav1.HostMachine {
+	return &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: h.Namespace, Name: cmp.Or(f.machine, h.Name), Labels: map[string]string{clusterv1.ClusterNameLabel: f.cluster},
+	}}
+}
+
+// machineFor is the Machine of a HostMachine, which bootstraps nothing.
+func machineFor(of *infrav1.HostMachine, cluster string) *clusterv1.Machine {
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: of.Namespace, Name: of.Name, Labels: of.Labels}}
+	machine.Spec.ClusterName = cluster
+	machine.Spec.Bootstrap.DataSecretName = ptr.To("")
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: of.Name}
+	return machine
 }
 
 func requestResult(requested []requestedHost) result {

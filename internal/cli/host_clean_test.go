@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -45,6 +47,7 @@ func TestWaysOutOfAQuarantine(t *testing.T) {
 	}
 	hostWith("node", 0, infrav1.HostStatus{Record: record(infrav1.HostRecordNode, "former")})
 	hostWith("orphan", 0, infrav1.HostStatus{Record: record(infrav1.HostRecordNode, "nobody")})
+	hostWith("unowned", 0, infrav1.HostStatus{Record: record(infrav1.HostRecordNode, "nobody else")})
 	hostWith("remains", 2, infrav1.HostStatus{Record: record(infrav1.HostRecordRemains, "x")})
 	hostWith("foreign", 0, infrav1.HostStatus{Residue: []string{"process kubelet"}})
 	hostWith("clean", 0, infrav1.HostStatus{CleanProof: &infrav1.CleanProof{BootID: "boot", Time: metav1.Now()}})
@@ -68,6 +71,39 @@ func TestWaysOutOfAQuarantine(t *testing.T) {
 	if _, err := command("adopt", "orphan"); err == nil || !strings.Contains(err.Error(), "no HostMachine of namespace "+ns+" is of claim nobody") {
 		t.Errorf("%v", err)
 	}
+	// Without its HostMachine a worker's node gets a new one, once it is found in its cluster.
+	if _, err := command("adopt", "orphan", "--cluster", cluster.Name); err == nil || !strings.Contains(err.Error(), "has no kubeconfig yet") {
+		t.Errorf("%v", err)
+	}
+	create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: cluster.Name + "-kubeconfig"}, Data: map[string][]byte{"value": env.Kubeconfig}})
+	if _, err := command("adopt", "orphan", "--cluster", cluster.Name); err == nil || !strings.Contains(err.Error(), "has the provider ID slipway://"+ns+"/orphan/nobody; `slipway host reset orphan") {
+		t.Errorf("%v", err)
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}, Spec: corev1.NodeSpec{ProviderID: "slipway://" + ns + "/orphan/nobody"}}
+	create(t, node)
+	t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), node) })
+	if _, err := command("adopt", "orphan", "--cluster", cluster.Name); err == nil || !strings.Contains(err.Error(), "is of the control plane") {
+		t.Errorf("%v", err)
+	}
+	node.Labels = nil
+	if err := env.Client.Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if out, err := command("adopt", "orphan", "--cluster", cluster.Name); err != nil || !strings.Contains(out, "Running") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+	again, its := &infrav1.HostMachine{}, &clusterv1.Machine{}
+	for _, object := range []client.Object{again, its} {
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: ns, Name: "orphan"}, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := get("orphan"); h.Spec.Claim == nil || h.Spec.Claim.MachineName != "orphan" || h.Spec.Claim.ClusterName != cluster.Name || !ptr.Deref(h.Spec.Desired.Bootstrapped, false) ||
+		again.Spec.ClaimID != "nobody" || again.Spec.ProviderID != node.Spec.ProviderID || its.Spec.InfrastructureRef.Name != "orphan" {
+		t.Errorf("%+v, %+v, %+v", h.Spec, again.Spec, its.Spec)
+	}
 	if _, err := command("adopt", "remains"); err == nil || !strings.Contains(err.Error(), "--cluster") {
 		t.Errorf("%v", err)
 	}
@@ -85,10 +121,10 @@ func TestWaysOutOfAQuarantine(t *testing.T) {
 	}
 
 	// reset: for what is on record; not of a machine's host, nor of a clean one.
-	if out, err := command("reset", "remains", "orphan"); err != nil || strings.Count(out, "the request is recorded") != 2 {
+	if out, err := command("reset", "remains", "unowned"); err != nil || strings.Count(out, "the request is recorded") != 2 {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for name, generation := range map[string]int64{"remains": 6, "orphan": 6} {
+	for name, generation := range map[string]int64{"remains": 6, "unowned": 6} {
 		if h := get(name); h.Spec.Desired == nil || h.Spec.Desired.Phase != infrav1.HostDesiredReset || h.Spec.ClaimGeneration != generation {
 			t.Errorf("%s: %+v", name, h.Spec)
 		}

@@ -196,7 +196,7 @@ func waysOut(h *infrav1.Host) string {
 	at := fmt.Sprintf("%s -n %s", h.Name, h.Namespace)
 	adopt := ""
 	if recordOf(h).State == infrav1.HostRecordNode {
-		adopt = fmt.Sprintf("`slipway host adopt %s` gives it back to its Machine, ", at)
+		adopt = fmt.Sprintf("`slipway host adopt %s` gives it back to its Machine, with --cluster CLUSTER to a new one if that is gone; ", at)
 	}
 	return fmt.Sprintf("%s`slipway host reset %s` resets it; or clean it by hand, then confirm that it is clean: `slipway host clear-quarantine %s`", adopt, at, at)
 }
