@@ -67,16 +67,21 @@ func (c Cleaner) ownListener(ch change, _, _ entries) bool {
 }
 
 // inUnit says of /proc/PID/cgroup whether the process is one of a unit but the agent's, or is not put into
-// any cgroup.
+// any cgroup. Of several hierarchies, as of version 1, one with a unit tells: in others, a process of a unit may be at the top.
 func inUnit(cgroup string) bool {
+	top := true
 	for line := range strings.Lines(cgroup) {
 		_, path, _ := strings.Cut(strings.TrimSpace(line), ":/")
-		if path == "" || strings.Contains(path, ".service") || strings.Contains(path, ".scope") || strings.Contains(path, ".socket") {
+		if strings.Contains(path, ".service") || strings.Contains(path, ".scope") || strings.Contains(path, ".socket") {
 			return !strings.Contains(cgroup, "slipway-agent.service")
 		}
+		top = top && (path == "" || path == localLeaf)
 	}
-	return false
+	return top
 }
+
+// localLeaf is where the services of a local host of `slipway up` run, on a machine with version 2.
+const localLeaf = "init"
 
 // owners returns the cgroups of the processes that have a socket.
 func (c Cleaner) owners(inode string) (cgroups []string, found bool) {
