@@ -147,6 +147,7 @@ func (l *Loop) verify(ctx context.Context, failed error) error {
 	case err != nil:
 		e = operation.AsError(operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, errors.Join(failed, err), "find out whether the host is clean"))
 	case len(left) > 0:
+		l.Log.Warn("the reset left something behind", "count", len(left), "left", left[:min(len(left), maxLogged)])
 		e = operation.AsError(operation.NotClean(left, why+"see the log of slipway-agent on the host and remove what is left"))
 		if e.Retry, e.Err = operation.RetryAfterReset, failed; failed == nil && onlyUnknown(left) {
 			e = operation.AsError(operation.NotClean(left, "look at the host"))
@@ -164,6 +165,8 @@ func (l *Loop) verify(ctx context.Context, failed error) error {
 const (
 	// stepVerify is reported for a reset whose steps did what they should, and were not enough.
 	stepVerify = "verify"
+	// maxLogged is how many leftovers the log names, of which a message has the first few.
+	maxLogged = 1000
 	// maxCause is how much a message has of why a step failed, in bytes.
 	maxCause = 512
 )

@@ -339,6 +339,25 @@ func TestHostThatDoesNotGetCleanFails(t *testing.T) {
 	}
 }
 
+// The message of a host has room for a few leftovers, and points to the log, which has the others.
+func TestLogNamesWhatIsLeft(t *testing.T) {
+	f, j := &fakeExecutor{}, journal.InMemory()
+	for n := range 20 {
+		f.leftovers = append(f.leftovers, fmt.Sprintf("route %d", n))
+	}
+	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
+	var log bytes.Buffer
+	l := testLoop(f, j)
+	l.Log = slog.New(slog.NewTextHandler(&log, nil))
+	s := runUntil(t, l, requested(1, "a", resets("")), ended("r"))
+	if m := s.Operation.Message; strings.Contains(m, "route 19") || !strings.Contains(m, "and 12 more") || !strings.Contains(m, "see the log of slipway-agent") {
+		t.Errorf("message %q", m)
+	}
+	if !strings.Contains(log.String(), "route 19") {
+		t.Errorf("the log does not name all that is left:\n%s", log.String())
+	}
+}
+
 func TestResetKnowsThatItsClusterGoes(t *testing.T) {
 	f, j := &fakeExecutor{}, journal.InMemory()
 	runUntil(t, testLoop(f, j), requested(1, "a", boot("b")), ended("b"))
