@@ -44,8 +44,10 @@ func buildRoot(s Spec, bootID string) error {
 var diskDirs = []string{
 	"rootfs", "overlay/usr/upper", "overlay/usr/work", "overlay/etc/upper", "overlay/etc/work", "overlay/cni/upper", "overlay/cni/work",
 	"opt", "root", "var/lib/containerd", "var/lib/kubelet", "var/lib/etcd", "var/lib/slipway-host", "var/log", "var/cache", "var/spool", "var/tmp",
-	"overlay/etc/upper/cni/net.d", "overlay/etc/upper/containerd", "overlay/etc/upper/kubernetes/manifests", "overlay/etc/upper/slipway", "overlay/etc/upper/default",
 }
+
+// etcDirs exist in /etc of every host.
+var etcDirs = []string{"cni/net.d", "containerd", "kubernetes/manifests", "slipway", "default"}
 
 // maskedDirs hide the machine's directories of the same name in /etc: a host starts without them.
 var maskedDirs = []string{"cni", "containerd", "kubernetes", "slipway"}
@@ -56,7 +58,14 @@ var maskedFiles = []string{"default/kubelet"}
 // prepareDisk makes the directories of an empty disk and finishes an interrupted attempt.
 func prepareDisk(dir string) error {
 	for _, d := range diskDirs {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+		if err := inside(dir).mkdirAll(d, 0); err != nil {
+			return err
+		}
+	}
+	etc := inside(filepath.Join(dir, "overlay/etc/upper"))
+	for _, d := range etcDirs {
+		// A link of the host hides the machine's directory, too.
+		if err := etc.mkdirAll(d, unix.RESOLVE_NO_SYMLINKS); err != nil && !replaced(err) {
 			return err
 		}
 	}
@@ -67,24 +76,52 @@ func prepareDisk(dir string) error {
 		return err
 	}
 	for link, target := range map[string]string{"var/run": "/run", "var/lock": "/run/lock"} {
-		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := inside(dir).link(target, link); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}
-	etc := filepath.Join(dir, "overlay/etc/upper")
 	for _, d := range maskedDirs {
 		// Both marks are those of the kernel's overlayfs documentation.
-		if err := unix.Setxattr(filepath.Join(etc, d), "trusted.overlay.opaque", []byte("y"), 0); err != nil {
+		err := etc.real(d, func(f *os.File) error {
+			return unix.Setxattr(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), "trusted.overlay.opaque", []byte("y"), 0)
+		})
+		if err != nil {
 			return fmt.Errorf("mask the machine's /etc/%s: %w", d, err)
 		}
 	}
-	for _, f := range maskedFiles {
-		if err := unix.Mknod(filepath.Join(etc, f), unix.S_IFCHR, 0); err != nil && !errors.Is(err, unix.EEXIST) {
-			return fmt.Errorf("mask the machine's /etc/%s: %w", f, err)
+	for _, name := range maskedFiles {
+		err := etc.real(filepath.Dir(name), func(f *os.File) error {
+			if err := unix.Mknodat(int(f.Fd()), filepath.Base(name), unix.S_IFCHR, 0); !errors.Is(err, unix.EEXIST) {
+				return err
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("mask the machine's /etc/%s: %w", name, err)
 		}
 	}
 	return nil
 }
+
+// real calls do with a directory, unless the host has replaced it by something else.
+func (in inside) real(path string, do func(*os.File) error) error {
+	f, err := in.open(path, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		if replaced(err) {
+			return nil
+		}
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil || !info.IsDir() {
+		return err
+	}
+	return do(f)
+}
+
+// replaced says of an error that there is a link or a file where a directory was.
+func replaced(err error) bool { return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) }
 
 func (m mountStep) apply(root string) error {
 	err := m.do(root, filepath.Join(root, m.path))
@@ -98,21 +135,23 @@ func (m mountStep) apply(root string) error {
 }
 
 func (m mountStep) do(root, target string) error {
+	in := inside(root)
 	switch m.op {
 	case opDir:
-		return os.MkdirAll(target, 0o755)
+		return in.mkdirAll(m.path, 0)
 	case opLink:
-		return os.Symlink(m.source, target)
+		return in.link(m.source, m.path)
 	case opMount:
-		if err := os.MkdirAll(target, 0o755); err != nil {
+		if err := in.mkdirAll(m.path, 0); err != nil {
 			return err
 		}
-		if err := unix.Mount(m.fstype, target, m.fstype, m.flags, m.data); err != nil {
+		err := in.at(m.path, func(target string) error { return unix.Mount(m.fstype, target, m.fstype, m.flags, m.data) })
+		if err != nil {
 			return fmt.Errorf("mount %s (%s): %w", m.fstype, m.data, err)
 		}
 		return nil
 	case opBind:
-		return m.bind(target)
+		return m.bind(in)
 	case opOverride:
 		return m.override(root, target)
 	case opMask:
@@ -123,26 +162,28 @@ func (m mountStep) do(root, target string) error {
 	return fmt.Errorf("unknown step %d", m.op)
 }
 
-func (m mountStep) bind(target string) error {
+func (m mountStep) bind(in inside) error {
 	st, err := os.Stat(m.source)
 	if err != nil {
 		return err
 	}
 	if st.IsDir() {
-		err = os.MkdirAll(target, 0o755)
+		err = in.mkdirAll(m.path, 0)
 	} else {
-		err = touch(target)
+		err = in.touch(m.path)
 	}
 	if err != nil {
 		return err
 	}
-	if err := unix.Mount(m.source, target, "", unix.MS_BIND, ""); err != nil {
+	if err := in.at(m.path, func(target string) error { return unix.Mount(m.source, target, "", unix.MS_BIND, "") }); err != nil {
 		return fmt.Errorf("bind %s: %w", m.source, err)
 	}
 	if !m.readonly {
 		return nil
 	}
-	return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	return in.at(m.path, func(target string) error { // what is there now is the mount
+		return unix.Mount("", target, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
+	})
 }
 
 func (m mountStep) override(root, target string) error {
@@ -165,17 +206,6 @@ func (m mountStep) override(root, target string) error {
 		return err
 	}
 	return unix.Mount(private, target, "", unix.MS_BIND, "")
-}
-
-func touch(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // pivot makes root the root of the mount namespace and lets go of the machine's.
