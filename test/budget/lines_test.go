@@ -25,7 +25,7 @@ type part struct {
 var parts = []part{
 	{"agent", []string{"cmd/slipway-agent", "internal/agent", "internal/durable", "internal/bootstrapdata", "internal/checksums", "internal/hostbundle"}},
 	{"provider", []string{"api", "cmd/slipway-manager", "config", "templates", "internal/agentrollout", "internal/bundleserver", "internal/controller", "internal/host",
-		"internal/hosthooks", "internal/inplace", "internal/manager", "internal/placement", "internal/program", "internal/reconciler", "internal/remediation", "internal/rollout",
+		"internal/hosthooks", "internal/inplace", "internal/manager", "internal/placement", "internal/program", "internal/reconciler", "internal/pool",
 		"internal/secretrights", "internal/seen", "internal/throttle", "internal/tracing", "internal/version", "internal/webhook"}},
 	{"sdk", []string{"sdk", "internal/extensionproject", "internal/hookdocs"}},
 	{"lifecycle", []string{"cmd/slipway-lifecycle", "internal/lifecycle"}},

@@ -12,13 +12,13 @@ import (
 
 // setters are the packages that set conditions, or say with what reason.
 var setters = []string{
-	"./internal/controller/...", "./internal/host/...", "./internal/hosthooks/...", "./internal/agentrollout/...", "./internal/rollout/...", "./internal/remediation/...",
+	"./internal/controller/...", "./internal/host/...", "./internal/hosthooks/...", "./internal/agentrollout/...", "./internal/pool/...",
 	"./internal/lifecycle/policy/...", "./internal/lifecycle/run/...",
 }
 
 // words are the fields named Reason that no condition gets: they explain a decision in a
 // log, an event or the message of a condition.
-var words = []string{"placement.Rejection", "rollout.Step"}
+var words = []string{"placement.Rejection", "pool.Step"}
 
 // Every reason that a controller sets is exported by a package of api, or by Cluster API.
 func TestReasonsAreExported(t *testing.T) {

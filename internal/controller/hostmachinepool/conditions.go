@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // ownedConditions are all that this controller sets.
@@ -82,7 +82,7 @@ func rollingOut(s *scope) metav1.Condition {
 		return condition
 	}
 	lines := []string{fmt.Sprintf("Rolling out %d not up-to-date machines", s.plan.Outdated)}
-	if s.plan.Pause != (rollout.Pause{}) {
+	if s.plan.Pause != (pool.Pause{}) {
 		condition.Reason = s.plan.Pause.Reason
 		lines = append(lines, s.plan.Pause.Message)
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // saying gives a member a condition.
@@ -76,7 +76,7 @@ func TestConditionsOfAPool(t *testing.T) {
 			s.plan.Outdated, s.plan.Differences, s.plan.Holds = 2, []string{"2 of another version"}, []string{"waits for a"}
 		}, rolling, yes, clusterv1.RollingOutReason, "Rolling out 2 not up-to-date machines\n* 2 of another version\n* waits for a"},
 		"a paused rollout": {func(s *scope) {
-			s.plan.Outdated, s.plan.Pause, s.plan.Differences = 1, rollout.Pause{Reason: "Stalled", Message: "why"}, []string{"1 of another version"}
+			s.plan.Outdated, s.plan.Pause, s.plan.Differences = 1, pool.Pause{Reason: "Stalled", Message: "why"}, []string{"1 of another version"}
 		}, rolling, yes, "Stalled", "Rolling out 1 not up-to-date machines\n* why\n* 1 of another version"},
 
 		"as many hosts as wanted":          {all(members("a", "b"), wants(2)), up, no, clusterv1.NotScalingUpReason, ""},
@@ -111,19 +111,19 @@ func TestConditionsOfAPool(t *testing.T) {
 
 // The begin, the end and a pause of a rollout each make one event; the metrics are those of the plan.
 func TestEventsOfARollout(t *testing.T) {
-	pause := rollout.Pause{Reason: "Stalled", Message: "why"}
+	pause := pool.Pause{Reason: "Stalled", Message: "why"}
 	for name, tc := range map[string]struct {
 		was  string
-		plan rollout.Plan
+		plan pool.Plan
 		want string
 	}{
 		"none":               {was: clusterv1.NotRollingOutReason},
 		"a new pool":         {},
-		"it begins":          {was: clusterv1.NotRollingOutReason, plan: rollout.Plan{Outdated: 1}, want: "Normal RollingOut Rolling out 1 not up-to-date machines"},
-		"it goes on":         {was: clusterv1.RollingOutReason, plan: rollout.Plan{Outdated: 1}},
-		"it pauses":          {was: clusterv1.RollingOutReason, plan: rollout.Plan{Outdated: 1, Pause: pause}, want: "Warning Stalled Rolling out 1 not up-to-date machines\n* why"},
-		"it pauses still":    {was: "Stalled", plan: rollout.Plan{Outdated: 1, Pause: pause}},
-		"it is resumed":      {was: "Stalled", plan: rollout.Plan{Outdated: 1}, want: "Normal RollingOut Rolling out 1 not up-to-date machines"},
+		"it begins":          {was: clusterv1.NotRollingOutReason, plan: pool.Plan{Outdated: 1}, want: "Normal RollingOut Rolling out 1 not up-to-date machines"},
+		"it goes on":         {was: clusterv1.RollingOutReason, plan: pool.Plan{Outdated: 1}},
+		"it pauses":          {was: clusterv1.RollingOutReason, plan: pool.Plan{Outdated: 1, Pause: pause}, want: "Warning Stalled Rolling out 1 not up-to-date machines\n* why"},
+		"it pauses still":    {was: "Stalled", plan: pool.Plan{Outdated: 1, Pause: pause}},
+		"it is resumed":      {was: "Stalled", plan: pool.Plan{Outdated: 1}, want: "Normal RollingOut Rolling out 1 not up-to-date machines"},
 		"it ends":            {was: clusterv1.RollingOutReason, want: "Normal RolledOut Every machine has version v1.36.3 and revision r7"},
 		"it ends in a pause": {was: "Stalled", want: "Normal RolledOut Every machine has version v1.36.3 and revision r7"},
 	} {

@@ -5,11 +5,11 @@
 // how many there are, which go, and which change to another version.
 //
 // What it sees of the members, the bootstrap data and the hosts goes into
-// internal/rollout, which makes a plan; the steps of the plan are carried out here.
+// internal/pool, which makes a plan; the steps of the plan are carried out here.
 // Each member keeps what it was made from in its spec (version) and in a label
 // (revision), since status is lost when a cluster moves.
 //
-// It may import the API types, internal/rollout, internal/bootstrapdata,
+// It may import the API types, internal/pool, internal/bootstrapdata,
 // internal/placement, internal/host and the utilities of Cluster API, but no other
 // controller.
 package hostmachinepool

@@ -15,7 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // hostView is what a plan needs to know of hosts.
@@ -29,7 +29,7 @@ type hostView struct {
 	// other machines wait for; domains are those of the spread.
 	claimable []placement.Candidate
 	free      int
-	domains   []rollout.Domain
+	domains   []pool.Domain
 	chooser   *placement.Chooser
 }
 
@@ -64,7 +64,7 @@ func (r *Reconciler) readHosts(ctx context.Context, s *scope) error {
 // givesUpHosts reports whether a free host may cost a member its own.
 func (s *scope) givesUpHosts() bool {
 	return s.pool.Spec.Strategy.NoSpareHost == infrav1.NoSpareHostInPlace ||
-		slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return evacuating(&m) })
+		slices.ContainsFunc(s.hostMachines, func(m infrav1.HostMachine) bool { return pool.Evacuating(&m) })
 }
 
 func (r *Reconciler) lookAtHosts(ctx context.Context, s *scope) error {
@@ -145,7 +145,7 @@ func viewHosts(hosts []placement.Candidate, request placement.Request, spread *i
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(domains)) {
-		view.domains = append(view.domains, rollout.Domain{Name: name})
+		view.domains = append(view.domains, pool.Domain{Name: name})
 	}
 	view.count(nil)
 	return view, nil

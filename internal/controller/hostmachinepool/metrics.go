@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 var poolLabels = []string{"namespace", "pool"}
@@ -38,7 +38,7 @@ func observe(s *scope) {
 	}
 	outdatedGauge.WithLabelValues(key.Namespace, key.Name).Set(float64(s.plan.Outdated))
 	rollingOutGauge.WithLabelValues(key.Namespace, key.Name).Set(oneIf(s.plan.Outdated > 0))
-	pausedGauge.WithLabelValues(key.Namespace, key.Name).Set(oneIf(s.plan.Pause != rollout.Pause{}))
+	pausedGauge.WithLabelValues(key.Namespace, key.Name).Set(oneIf(s.plan.Pause != pool.Pause{}))
 }
 
 func oneIf(b bool) float64 {

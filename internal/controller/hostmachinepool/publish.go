@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/cluster-api/util/patch"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -136,4 +138,10 @@ func (r *Reconciler) finish(_ context.Context, s *scope) error {
 		controllerutil.RemoveFinalizer(s.pool, infrav1.HostMachinePoolFinalizer)
 	}
 	return nil
+}
+
+// well says whether a member is provisioned and nothing is known to be wrong with its
+// agent and its Node.
+func well(m *infrav1.HostMachine) bool {
+	return ptr.Deref(m.Status.Initialization.Provisioned, false) && m.DeletionTimestamp.IsZero() && !conditions.IsFalse(m, clusterv1.ReadyCondition)
 }

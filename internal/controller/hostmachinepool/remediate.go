@@ -15,9 +15,8 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/pool"
 	"github.com/slipway-dev/slipway/internal/reconciler"
-	"github.com/slipway-dev/slipway/internal/remediation"
-	"github.com/slipway-dev/slipway/internal/rollout"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.slipway.dev,resources=hosts,verbs=get;list;watch
@@ -76,117 +75,61 @@ func (s *scope) remediatesNothing() error {
 // now has whole seconds, as times in the API have.
 func (r *Reconciler) now() time.Time { return r.Clock.Now().UTC().Truncate(time.Second) }
 
-func acts(d remediation.Decision) bool {
-	return d.Kind == remediation.Begin || d.Kind == remediation.Pin
+func acts(d pool.Decision) bool {
+	return d.Kind == pool.DecisionBegin || d.Kind == pool.DecisionPin
 }
 
 // planRemediation reads from reader who waits for the hosts that are free.
-func (r *Reconciler) planRemediation(ctx context.Context, s *scope, reader client.Reader) (remediation.Plan, error) {
-	policy, err := remediation.NewPolicy(s.pool.Spec.Remediation, s.desired())
+func (r *Reconciler) planRemediation(ctx context.Context, s *scope, reader client.Reader) (pool.Remediation, error) {
+	policy, err := pool.NewRemediationPolicy(s.pool.Spec.Remediation, s.desired())
 	if err != nil {
-		return remediation.Plan{}, err
+		return pool.Remediation{}, err
 	}
-	in := remediation.Input{Policy: policy, Now: r.now()}
-	failing, waiting, replaced := false, 0, s.replaced()
-	for i := range s.hostMachines {
-		m := &s.hostMachines[i]
-		member := remediation.Member{
-			Name: m.Name, Created: m.CreationTimestamp.Time, Health: remediation.Unknown,
-			Leaving: !m.DeletionTimestamp.IsZero(), Replaced: replaced[m.Name],
-			Claimed: m.Spec.ProviderID != "", Provisioned: provisioned(m),
-			Evacuate:     evacuating(m),
-			RebootFailed: conditions.GetReason(m, infrav1.RebootedCondition) == infrav1.HostMachineRebootFailedReason,
-			Attempt:      remediation.ParseAttempt(m.Annotations),
+	inTrouble, err := r.lookAtAgents(ctx, s)
+	if err != nil {
+		return pool.Remediation{}, err
+	}
+	if inTrouble {
+		if err := r.countFreeHosts(ctx, s, reader); err != nil {
+			return pool.Remediation{}, err
 		}
-		if machine := s.machineOf(m.Name); machine != nil {
-			member.Health = health(machine)
-			member.Leaving = member.Leaving || !machine.DeletionTimestamp.IsZero()
-			member.Skipped = skipped(machine)
-		}
-		if member.Health == remediation.Unhealthy || (member.Attempt != nil && !member.Provisioned) {
-			failing = true
-			if member.Connected, err = r.connected(ctx, m); err != nil {
-				return remediation.Plan{}, err
+	}
+	seen, err := s.observe()
+	if err != nil {
+		return pool.Remediation{}, err
+	}
+	return pool.Remediate(pool.RemediationInput{Policy: policy, Pool: seen, Now: r.now()}), nil
+}
+
+// agentView is what the agent of a member's host tells.
+type agentView struct {
+	connected    bool
+	unbegunSince time.Time
+}
+
+// lookAtAgents looks at the agents of members that are in trouble, or may be, and says whether
+// any is.
+func (r *Reconciler) lookAtAgents(ctx context.Context, s *scope) (inTrouble bool, err error) {
+	s.agents = map[string]agentView{}
+	for i, member := range pool.Observe(s.hostMachines, s.machines)[:len(s.hostMachines)] {
+		m, agent := &s.hostMachines[i], agentView{}
+		if member.Health == pool.Unhealthy || (member.Attempt != nil && !member.Provisioned) {
+			inTrouble = true
+			if agent.connected, err = r.connected(ctx, m); err != nil {
+				return false, err
 			}
 		}
 		if !member.Leaving && !member.Provisioned {
-			if member.UnbegunSince, err = r.unbegunSince(ctx, s, m); err != nil {
-				return remediation.Plan{}, err
+			if agent.unbegunSince, err = r.unbegunSince(ctx, s, m); err != nil {
+				return false, err
 			}
-			failing = failing || !member.UnbegunSince.IsZero()
+			inTrouble = inTrouble || !agent.unbegunSince.IsZero()
 		}
-		if !member.Leaving && !member.Claimed && m.Spec.HostName == "" {
-			waiting++
-		}
-		in.Members = append(in.Members, member)
-	}
-	if failing {
-		if err := r.countFreeHosts(ctx, s, reader); err != nil {
-			return remediation.Plan{}, err
-		}
-		in.SpareHosts = s.hosts.free - waiting
-		if err := s.spread(&in); err != nil {
-			return remediation.Plan{}, err
+		if agent != (agentView{}) {
+			s.agents[m.Name] = agent
 		}
 	}
-	return remediation.Make(in), nil
-}
-
-// spread tells in which failure domain the replacement of each member would have to be. A
-// host elsewhere is no spare to it.
-func (s *scope) spread(in *remediation.Input) error {
-	pool, err := s.rolloutPool()
-	if err != nil {
-		return err
-	}
-	replacement := rollout.Replacements(pool)
-	if replacement == nil {
-		return nil
-	}
-	in.DomainSpares = map[string]int{}
-	for i := range in.Members {
-		domain := replacement(in.Members[i].Name)
-		in.Members[i].Domain = domain.Name
-		// A member that waits for a host counts that one as free for itself; to all others it
-		// is not.
-		if spare, found := in.DomainSpares[domain.Name]; !found || domain.Free < spare {
-			in.DomainSpares[domain.Name] = domain.Free
-		}
-	}
-	return nil
-}
-
-// health reads what MachineHealthChecks wrote. They leave remediation to the owner
-// by condition OwnerRemediated, and don't while too many machines are unhealthy.
-func health(m *clusterv1.Machine) remediation.Health {
-	switch {
-	case conditions.IsTrue(m, clusterv1.MachineHealthCheckSucceededCondition):
-		return remediation.Healthy
-	case !conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition):
-		return remediation.Unknown
-	case conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition):
-		return remediation.Unhealthy
-	default:
-		return remediation.Failing
-	}
-}
-
-// skipped reports whether an operator wants the machine not to be remediated. The mark of a
-// machine that waits for a host is for MachineHealthChecks only.
-func skipped(m *clusterv1.Machine) bool {
-	mark, found := m.Annotations[clusterv1.MachineSkipRemediationAnnotation]
-	return found && mark != infrav1.WaitingForHostMark
-}
-
-// replaced are the machines in whose place another was made.
-func (s *scope) replaced() map[string]bool {
-	replaced := map[string]bool{}
-	for i := range s.hostMachines {
-		if attempt := remediation.ParseAttempt(s.hostMachines[i].Annotations); attempt != nil && attempt.Replaces != "" {
-			replaced[attempt.Replaces] = true
-		}
-	}
-	return replaced
+	return inTrouble, nil
 }
 
 func (s *scope) hostMachine(name string) *infrav1.HostMachine {

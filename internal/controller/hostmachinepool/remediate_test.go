@@ -19,7 +19,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
-	"github.com/slipway-dev/slipway/internal/remediation"
+	"github.com/slipway-dev/slipway/internal/pool"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -390,7 +390,7 @@ func crashInRemediation(t *testing.T, action infrav1.RemediationAction, crash *t
 		}
 	}
 	for _, m := range members {
-		if attempt := remediation.ParseAttempt(m.Annotations); m.Name == sick && (attempt == nil || attempt.Action != action) {
+		if attempt := pool.ParseAttempt(m.Annotations); m.Name == sick && (attempt == nil || attempt.Action != action) {
 			t.Errorf("attempt = %+v", attempt)
 		}
 	}

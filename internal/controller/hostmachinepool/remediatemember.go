@@ -22,25 +22,24 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/remediation"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
-func (r *Reconciler) remediateMember(ctx context.Context, s *scope, d remediation.Decision) error {
+func (r *Reconciler) remediateMember(ctx context.Context, s *scope, d pool.Decision) error {
 	m, machine := s.hostMachine(d.Member), s.machineOf(d.Member)
 	switch d.Kind {
-	case remediation.Recovered:
+	case pool.DecisionRecovered:
 		return r.recovered(ctx, machine)
-	case remediation.Forget:
+	case pool.DecisionForget:
 		if err := r.recovered(ctx, machine); err != nil {
 			return err
 		}
 		return r.record(ctx, m, nil)
-	case remediation.Begin:
+	case pool.DecisionBegin:
 		return r.begin(ctx, s, m, machine, d)
-	case remediation.Pin:
+	case pool.DecisionPin:
 		return r.pin(ctx, s, m)
-	case remediation.Wait, remediation.Defer, remediation.GiveUp:
+	case pool.DecisionWait, pool.DecisionDefer, pool.DecisionGiveUp:
 		return r.report(ctx, machine, d)
 	default:
 		return nil
@@ -49,7 +48,7 @@ func (r *Reconciler) remediateMember(ctx context.Context, s *scope, d remediatio
 
 // begin records the attempt, which for a reboot is its request, too; the deletion of a
 // Machine follows, and is repeated should the manager stop in between.
-func (r *Reconciler) begin(ctx context.Context, s *scope, m *infrav1.HostMachine, machine *clusterv1.Machine, d remediation.Decision) error {
+func (r *Reconciler) begin(ctx context.Context, s *scope, m *infrav1.HostMachine, machine *clusterv1.Machine, d pool.Decision) error {
 	if err := r.record(ctx, m, &d.Attempt); err != nil {
 		return err
 	}
@@ -84,7 +83,7 @@ func (r *Reconciler) deleteUnhealthy(ctx context.Context, m *infrav1.HostMachine
 
 // record writes the annotation, and with it the request to reboot, in one write that
 // fails when somebody wrote in between; nil takes the annotation away.
-func (r *Reconciler) record(ctx context.Context, m *infrav1.HostMachine, attempt *remediation.Attempt) error {
+func (r *Reconciler) record(ctx context.Context, m *infrav1.HostMachine, attempt *pool.Attempt) error {
 	if attempt != nil && m.Annotations[infrav1.RemediationAnnotation] == attempt.String() {
 		return nil
 	}
@@ -114,12 +113,12 @@ func (r *Reconciler) pin(ctx context.Context, s *scope, m *infrav1.HostMachine) 
 			staying++
 		}
 	}
-	attempt := remediation.ParseAttempt(m.Annotations)
+	attempt := pool.ParseAttempt(m.Annotations)
 	_, hostName, claimID, ok := host.ParseProviderID(m.Spec.ProviderID)
 	if !ok || attempt == nil || staying >= s.desired() {
 		return nil
 	}
-	successor := newHostMachine(s, rollout.Step{})
+	successor := newHostMachine(s, pool.Step{})
 	successor.Name = successorName(successor.Name, m.Name, claimID)
 	successor.Spec.HostName, successor.Spec.Spread = hostName, m.Spec.Spread
 	attempt.Since, attempt.Replaces = r.now(), m.Name
@@ -145,14 +144,14 @@ func successorName(name, succeeded, claimID string) string {
 
 // ownerRemediated is the condition by which the owner answers a MachineHealthCheck,
 // with the reasons a MachineSet gives.
-func ownerRemediated(d remediation.Decision) metav1.Condition {
+func ownerRemediated(d pool.Decision) metav1.Condition {
 	c := metav1.Condition{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, Message: d.Message}
 	switch {
 	case deletes(d):
 		c.Reason, c.Message = clusterv1.MachineSetMachineRemediationMachineDeletingReason, "Machine is deleting"
-	case d.Kind == remediation.Begin || d.Kind == remediation.Wait:
+	case d.Kind == pool.DecisionBegin || d.Kind == pool.DecisionWait:
 		c.Reason = clusterv1.RemediatingReason
-	case d.Kind == remediation.GiveUp:
+	case d.Kind == pool.DecisionGiveUp:
 		c.Reason = clusterv1.MachineSetMachineCannotBeRemediatedReason
 	default:
 		c.Reason = clusterv1.MachineSetMachineRemediationDeferredReason
@@ -161,14 +160,14 @@ func ownerRemediated(d remediation.Decision) metav1.Condition {
 }
 
 // deletes says whether a decision is the end of the machine.
-func deletes(d remediation.Decision) bool {
-	return d.Kind == remediation.Begin && d.Attempt.Action != infrav1.RemediationReboot
+func deletes(d pool.Decision) bool {
+	return d.Kind == pool.DecisionBegin && d.Attempt.Action != infrav1.RemediationReboot
 }
 
 // report answers a MachineHealthCheck that left the machine to its owner. Where it
 // did not, there is nothing to answer: the condition is its to make.
-func (r *Reconciler) report(ctx context.Context, machine *clusterv1.Machine, d remediation.Decision) error {
-	if machine == nil || !machine.DeletionTimestamp.IsZero() || health(machine) != remediation.Unhealthy {
+func (r *Reconciler) report(ctx context.Context, machine *clusterv1.Machine, d pool.Decision) error {
+	if machine == nil || !machine.DeletionTimestamp.IsZero() || pool.HealthOf(machine) != pool.Unhealthy {
 		return nil
 	}
 	condition := ownerRemediated(d)
@@ -194,7 +193,7 @@ func (r *Reconciler) report(ctx context.Context, machine *clusterv1.Machine, d r
 // recovered takes back the answer once the machine passes its health checks, as
 // every owner does.
 func (r *Reconciler) recovered(ctx context.Context, machine *clusterv1.Machine) error {
-	if machine == nil || !machine.DeletionTimestamp.IsZero() || health(machine) != remediation.Healthy ||
+	if machine == nil || !machine.DeletionTimestamp.IsZero() || pool.HealthOf(machine) != pool.Healthy ||
 		!conditions.IsFalse(machine, clusterv1.MachineOwnerRemediatedCondition) {
 		return nil
 	}
@@ -222,18 +221,18 @@ type remediationSummary struct {
 	first, gaveUp string
 }
 
-func (s *remediationSummary) add(machine *clusterv1.Machine, d remediation.Decision) {
+func (s *remediationSummary) add(machine *clusterv1.Machine, d pool.Decision) {
 	switch d.Kind {
-	case remediation.None, remediation.Recovered, remediation.Forget:
+	case pool.DecisionNone, pool.DecisionRecovered, pool.DecisionForget:
 		return
-	case remediation.GiveUp:
+	case pool.DecisionGiveUp:
 		s.gaveUp = cmp.Or(s.gaveUp, d.Member+": "+d.Message)
 	default:
 		if d.Message != "" {
 			s.first = cmp.Or(s.first, d.Member+": "+d.Message)
 		}
 	}
-	if machine != nil && health(machine) == remediation.Unhealthy {
+	if machine != nil && pool.HealthOf(machine) == pool.Unhealthy {
 		s.unhealthy++
 	}
 }

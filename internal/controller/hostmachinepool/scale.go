@@ -17,26 +17,26 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // makePlan plans over what the scope holds now.
 func (s *scope) makePlan() error {
-	pool, err := s.rolloutPool()
+	seen, err := s.observe()
 	if err != nil {
 		return err
 	}
-	s.plan, s.planned = rollout.Make(pool), true
+	s.plan, s.planned = pool.MakePlan(seen), true
 	return nil
 }
 
-// rolloutPool is what plans are made of.
-func (s *scope) rolloutPool() (rollout.Pool, error) {
-	strategy, err := rollout.NewStrategy(s.pool.Spec.Strategy, s.desired())
+// observe returns what plans are made of.
+func (s *scope) observe() (pool.Pool, error) {
+	strategy, err := pool.NewStrategy(s.pool.Spec.Strategy, s.desired())
 	if err != nil {
-		return rollout.Pool{}, err
+		return pool.Pool{}, err
 	}
-	pool := rollout.Pool{
+	seen := pool.Pool{
 		Desired:  s.desired(),
 		Version:  s.version(),
 		Revision: s.revision,
@@ -49,12 +49,12 @@ func (s *scope) rolloutPool() (rollout.Pool, error) {
 		Members:  s.members(),
 	}
 	if s.hosts != nil {
-		pool.FreeHosts, pool.Domains = s.hosts.free, s.hosts.domains
+		seen.FreeHosts, seen.Domains = s.hosts.free, s.hosts.domains
 	}
 	if s.pool.Spec.Spread != nil {
-		pool.HardSpread = ptr.Deref(s.pool.Spec.Spread.Hard, false)
+		seen.HardSpread = ptr.Deref(s.pool.Spec.Spread.Hard, false)
 	}
-	return pool, nil
+	return seen, nil
 }
 
 // carryOut brings the pool nearer to its size, version and revision. The plan from
@@ -83,9 +83,9 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
 	if err := s.makePlan(); err != nil {
 		return err
 	}
-	var create []rollout.Step
+	var create []pool.Step
 	for _, step := range s.plan.Steps {
-		if step.Action == rollout.ActionCreate {
+		if step.Action == pool.ActionCreate {
 			create = append(create, step)
 		} else if err := r.do(ctx, s, step); err != nil {
 			return err
@@ -103,7 +103,7 @@ const createsAtOnce = 10
 
 // create makes members, after all that makes room for them. When one can't be made,
 // the pool has fewer until the next reconcile.
-func (r *Reconciler) create(ctx context.Context, s *scope, steps []rollout.Step) error {
+func (r *Reconciler) create(ctx context.Context, s *scope, steps []pool.Step) error {
 	var group errgroup.Group
 	group.SetLimit(createsAtOnce)
 	made := make([]*infrav1.HostMachine, len(steps))
@@ -128,23 +128,23 @@ func (r *Reconciler) create(ctx context.Context, s *scope, steps []rollout.Step)
 }
 
 // do carries out one step that creates nothing.
-func (r *Reconciler) do(ctx context.Context, s *scope, step rollout.Step) error {
+func (r *Reconciler) do(ctx context.Context, s *scope, step pool.Step) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("action", step.Action, "reason", step.Reason)
 	key := metav1.ObjectMeta{Namespace: s.pool.Namespace, Name: step.Name}
 	var err error
 	switch step.Action {
-	case rollout.ActionCreate:
+	case pool.ActionCreate:
 		return nil
-	case rollout.ActionDeleteMachine:
+	case pool.ActionDeleteMachine:
 		err = r.Client.Delete(ctx, &clusterv1.Machine{ObjectMeta: key})
 		log = log.WithValues("Machine", klog.KRef(key.Namespace, key.Name))
-	case rollout.ActionDeleteHostMachine:
+	case pool.ActionDeleteHostMachine:
 		err = r.Client.Delete(ctx, &infrav1.HostMachine{ObjectMeta: key})
 		log = log.WithValues("HostMachine", klog.KRef(key.Namespace, key.Name))
-	case rollout.ActionUpgrade:
+	case pool.ActionUpgrade:
 		err = r.change(ctx, s, step.Name, func(m *infrav1.HostMachine) { m.Spec.Version = s.version() })
 		log = log.WithValues("HostMachine", klog.KRef(key.Namespace, key.Name))
-	case rollout.ActionMove:
+	case pool.ActionMove:
 		err = r.change(ctx, s, step.Name, func(m *infrav1.HostMachine) { m.Spec.Spread = spreadOf(s, step.Domain) })
 		log = log.WithValues("HostMachine", klog.KRef(key.Namespace, key.Name), "domain", step.Domain)
 	}
@@ -170,22 +170,22 @@ func (r *Reconciler) change(ctx context.Context, s *scope, name string, mutate f
 }
 
 func (r *Reconciler) reportSteps(s *scope) {
-	first := map[rollout.Action]string{}
+	first := map[pool.Action]string{}
 	for _, step := range s.plan.Steps {
 		if first[step.Action] == "" {
 			first[step.Action] = step.Reason
 		}
 	}
-	report := func(event, action, verb string, actions ...rollout.Action) {
+	report := func(event, action, verb string, actions ...pool.Action) {
 		for _, a := range actions {
 			if n := s.plan.Count(a); n > 0 {
 				r.Recorder.Eventf(s.pool, nil, "Normal", event, action, "%s %d machines: %.900s", verb, n, first[a])
 			}
 		}
 	}
-	report("ScaledUp", "Scale", "Added", rollout.ActionCreate)
-	report("ScaledDown", "Scale", "Removing", rollout.ActionDeleteMachine, rollout.ActionDeleteHostMachine)
-	report("UpgradingInPlace", "Upgrade", "Upgrading in place", rollout.ActionUpgrade)
+	report("ScaledUp", "Scale", "Added", pool.ActionCreate)
+	report("ScaledDown", "Scale", "Removing", pool.ActionDeleteMachine, pool.ActionDeleteHostMachine)
+	report("UpgradingInPlace", "Upgrade", "Upgrading in place", pool.ActionUpgrade)
 }
 
 // maxPrefix keeps the name of a member a valid label value and host name.
@@ -200,7 +200,7 @@ func memberPrefix(pool string) string {
 // newHostMachine makes a member, with all that it will ever need: each later write
 // would cost one for each machine. Its reference to the pool is not that of a
 // controller: core makes the Machine its controller.
-func newHostMachine(s *scope, step rollout.Step) *infrav1.HostMachine {
+func newHostMachine(s *scope, step pool.Step) *infrav1.HostMachine {
 	labels := map[string]string{infrav1.RevisionLabel: s.revision}
 	for key, value := range s.memberLabels() {
 		labels[key] = value

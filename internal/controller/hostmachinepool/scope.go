@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/cluster-api/util/patch"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement/inputs"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // scope holds what the phases saw in one reconcile.
@@ -43,8 +44,10 @@ type scope struct {
 	outOfDate string
 	// hosts are what was seen of hosts; nil when the strategy needs none of it.
 	hosts *hostView
+	// agents are what was seen of the agents of members' hosts, by the name of the HostMachine.
+	agents map[string]agentView
 	// plan is the last one that was made; planned is false before the first.
-	plan    rollout.Plan
+	plan    pool.Plan
 	planned bool
 	// stalled is true when the progress deadline had passed at the begin.
 	stalled bool
@@ -109,7 +112,7 @@ func (s *scope) deadline() time.Time {
 	if rolling.LastProgressTime.IsZero() || rolling.Version != s.version() || rolling.Revision != s.revision {
 		return time.Time{}
 	}
-	return rolling.LastProgressTime.Add(rollout.ProgressDeadline(s.pool.Spec.Strategy))
+	return rolling.LastProgressTime.Add(pool.ProgressDeadline(s.pool.Spec.Strategy))
 }
 
 // memberLabels are what core finds the machines of a pool by.
@@ -168,4 +171,22 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) error {
 	var err error
 	s.frozen, err = inputs.PoolLeaves(ctx, r.APIReader, s.pool, s.machinePool)
 	return err
+}
+
+// members are those of the scope, with what was seen of their hosts.
+func (s *scope) members() []pool.Member {
+	members := pool.Observe(s.hostMachines, s.machines)
+	for i := range s.hostMachines {
+		m, member := &s.hostMachines[i], &members[i]
+		if s.outgrown(m) {
+			member.Revision = s.revision
+		}
+		if h := s.hosts.of(m); h != nil {
+			member.Domain = s.hosts.domain(h)
+			member.Upgradable = host.OfferOf(h, s.version(), s.hosts.release) != host.OfferNone
+		}
+		agent := s.agents[m.Name]
+		member.Connected, member.UnbegunSince = agent.connected, agent.unbegunSince
+	}
+	return members
 }

@@ -12,7 +12,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/remediation"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // unbegunSince says since when the host of a member is silent, if nothing can have been
@@ -24,7 +24,7 @@ func (r *Reconciler) unbegunSince(ctx context.Context, s *scope, m *infrav1.Host
 	if m.Spec.ProviderID == "" {
 		return time.Time{}, nil
 	}
-	if left := m.CreationTimestamp.Add(remediation.BeginDeadline).Sub(r.now()); left > 0 {
+	if left := m.CreationTimestamp.Add(pool.BeginDeadline).Sub(r.now()); left > 0 {
 		s.requeue(left)
 		return time.Time{}, nil
 	}

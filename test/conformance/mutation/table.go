@@ -70,7 +70,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraMachinePool/machinesChosen", Breaks: "the mark on a Machine counts for nothing",
-		File: "internal/rollout/order.go", Old: "		falseFirst(!x.Marked, !y.Marked),\n", New: "",
+		File: "internal/pool/order.go", Old: "		falseFirst(!x.Marked, !y.Marked),\n", New: "",
 	},
 	{
 		Rule: "InfraMachinePool/providerID", Breaks: "pools of two namespaces have one ID",

@@ -18,7 +18,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
 )
@@ -218,28 +218,28 @@ func TestFlavorsNeedNoSpareHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	const size = 2
-	strategy, err := rollout.NewStrategy(released.Spec.Strategy, size)
+	strategy, err := pool.NewStrategy(released.Spec.Strategy, size)
 	if err != nil {
 		t.Fatal(err)
 	}
-	member := func(name, revision string) rollout.Member {
-		return rollout.Member{Name: name, HostMachine: true, Machine: true, Claimed: true, Provisioned: true, Available: true, Version: "v1", Revision: revision}
+	member := func(name, revision string) pool.Member {
+		return pool.Member{Name: name, HostMachine: true, Machine: true, Claimed: true, Provisioned: true, Available: true, Version: "v1", Revision: revision}
 	}
-	pool := rollout.Pool{Desired: size, Version: "v1", Revision: "new", Strategy: strategy, Members: []rollout.Member{member("a", "old"), member("b", "old")}}
+	pool := pool.Pool{Desired: size, Version: "v1", Revision: "new", Strategy: strategy, Members: []pool.Member{member("a", "old"), member("b", "old")}}
 	for round := range 20 {
-		plan := rollout.Make(pool)
+		plan := pool.MakePlan(pool)
 		if plan.Outdated == 0 && len(plan.Steps) == 0 {
 			return
 		}
 		free := size
 		for i, step := range plan.Steps {
-			if step.Action == rollout.ActionCreate {
+			if step.Action == pool.ActionCreate {
 				waiting := member(fmt.Sprintf("new-%d-%d", round, i), "new")
 				waiting.Claimed, waiting.Provisioned, waiting.Available = false, false, false
 				pool.Members = append(pool.Members, waiting)
 				continue
 			}
-			pool.Members = slices.DeleteFunc(pool.Members, func(m rollout.Member) bool { return m.Name == step.Name })
+			pool.Members = slices.DeleteFunc(pool.Members, func(m pool.Member) bool { return m.Name == step.Name })
 		}
 		for _, m := range pool.Members {
 			if m.Claimed {
@@ -253,7 +253,7 @@ func TestFlavorsNeedNoSpareHost(t *testing.T) {
 			}
 		}
 	}
-	t.Errorf("the rollout has stalled: %+v", rollout.Make(pool))
+	t.Errorf("the rollout has stalled: %+v", pool.MakePlan(pool))
 }
 
 func TestClassTakesNoMissingNetworkForAFailure(t *testing.T) {

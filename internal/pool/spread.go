@@ -1,4 +1,4 @@
-package rollout
+package pool
 
 import "slices"
 
@@ -73,10 +73,10 @@ func (s *spread) best() string {
 	return name
 }
 
-// Replacements returns a function that tells which failure domain a hard spread chooses for
+// replacements returns a function that tells which failure domain a hard spread chooses for
 // what replaces a member, with the hosts that are free there and that no other member waits
 // for. It is nil when a host of any domain will do.
-func Replacements(p Pool) func(member string) Domain {
+func replacements(p Pool) func(member string) Domain {
 	if !p.HardSpread || len(p.Domains) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package rollout_test
+package pool_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 const (
@@ -22,11 +22,11 @@ const (
 
 func at(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
 
-type change = func(*rollout.Member)
+type change = func(*pool.Member)
 
 // running is an up-to-date member that has all a member can have.
-func running(name string, minute int, changes ...change) rollout.Member {
-	m := rollout.Member{
+func running(name string, minute int, changes ...change) pool.Member {
+	m := pool.Member{
 		Name: name, HostMachine: true, Machine: true, Claimed: true, Provisioned: true, Available: true, Upgradable: true,
 		Version: newVersion, Revision: revision, Created: at(minute),
 	}
@@ -36,30 +36,30 @@ func running(name string, minute int, changes ...change) rollout.Member {
 	return m
 }
 
-func old(m *rollout.Member)          { m.Version = oldVersion }
-func otherContent(m *rollout.Member) { m.Revision = "r0" }
-func down(m *rollout.Member)         { m.Available = false }
-func unplaced(m *rollout.Member)     { m.Claimed, m.Provisioned, m.Available = false, false, false }
-func booting(m *rollout.Member)      { m.Provisioned, m.Available = false, false }
-func failed(m *rollout.Member)       { booting(m); m.Failed = true }
-func marked(m *rollout.Member)       { m.Marked = true }
-func leaving(m *rollout.Member)      { m.Leaving, m.MachineLeaving = true, true }
-func noMachine(m *rollout.Member)    { m.Machine = false }
-func in(domain string) change        { return func(m *rollout.Member) { m.Domain = domain } }
-func replacesA(m *rollout.Member)    { m.Replaces = "a" }
-func evacuated(m *rollout.Member)    { m.Evacuate = true }
+func old(m *pool.Member)          { m.Version = oldVersion }
+func otherContent(m *pool.Member) { m.Revision = "r0" }
+func down(m *pool.Member)         { m.Available = false }
+func unplaced(m *pool.Member)     { m.Claimed, m.Provisioned, m.Available = false, false, false }
+func booting(m *pool.Member)      { m.Provisioned, m.Available = false, false }
+func failed(m *pool.Member)       { booting(m); m.Failed = true }
+func marked(m *pool.Member)       { m.Marked = true }
+func leaving(m *pool.Member)      { m.Leaving, m.MachineLeaving = true, true }
+func noMachine(m *pool.Member)    { m.Machine = false }
+func in(domain string) change     { return func(m *pool.Member) { m.Domain = domain } }
+func replacesA(m *pool.Member)    { m.Replaces = "a" }
+func evacuated(m *pool.Member)    { m.Evacuate = true }
 
-func members(m ...rollout.Member) []rollout.Member { return m }
+func members(m ...pool.Member) []pool.Member { return m }
 
-func rolling(surge, unavailable int) rollout.Strategy {
-	return rollout.Strategy{Type: infrav1.RolloutTypeRollingUpdate, MaxSurge: surge, MaxUnavailable: unavailable,
+func rolling(surge, unavailable int) pool.Strategy {
+	return pool.Strategy{Type: infrav1.RolloutTypeRollingUpdate, MaxSurge: surge, MaxUnavailable: unavailable,
 		DeletePolicy: infrav1.DeletePolicyNewest, NoSpareHost: infrav1.NoSpareHostWait}
 }
 
-func with(s rollout.Strategy, c func(*rollout.Strategy)) rollout.Strategy { c(&s); return s }
+func with(s pool.Strategy, c func(*pool.Strategy)) pool.Strategy { c(&s); return s }
 
 // brief writes steps as "Create", "Create@rack", "DeleteMachine a", "Move a@rack".
-func brief(p rollout.Plan) string {
+func brief(p pool.Plan) string {
 	parts := make([]string, 0, len(p.Steps))
 	for _, s := range p.Steps {
 		text := string(s.Action)
@@ -79,30 +79,30 @@ func brief(p rollout.Plan) string {
 
 type planTest struct {
 	desired  int
-	members  []rollout.Member
-	strategy rollout.Strategy
-	mutate   func(*rollout.Pool)
+	members  []pool.Member
+	strategy pool.Strategy
+	mutate   func(*pool.Pool)
 	// want are the steps; hold and pause are parts of the messages.
 	want, hold, pause string
 }
 
 func (tc planTest) run(t *testing.T) {
 	t.Helper()
-	pool := rollout.Pool{Desired: tc.desired, Version: newVersion, Revision: revision, Strategy: tc.strategy, FreeHosts: 10, Members: tc.members}
-	if pool.Strategy == (rollout.Strategy{}) {
-		pool.Strategy = rolling(1, 0)
+	seen := pool.Pool{Desired: tc.desired, Version: newVersion, Revision: revision, Strategy: tc.strategy, FreeHosts: 10, Members: tc.members}
+	if seen.Strategy == (pool.Strategy{}) {
+		seen.Strategy = rolling(1, 0)
 	}
 	if tc.mutate != nil {
-		tc.mutate(&pool)
+		tc.mutate(&seen)
 	}
-	plan := rollout.Make(pool)
+	plan := pool.MakePlan(seen)
 	if got := brief(plan); got != tc.want {
 		t.Errorf("steps = %s\nwant    %s\nplan    %+v", got, tc.want, plan)
 	}
 	if got := strings.Join(plan.Holds, "; "); (tc.hold == "") != (got == "") || !strings.Contains(got, tc.hold) {
 		t.Errorf("holds = %q, want %q", got, tc.hold)
 	}
-	if (tc.pause == "") != (plan.Pause == rollout.Pause{}) || !strings.Contains(plan.Pause.Message, tc.pause) {
+	if (tc.pause == "") != (plan.Pause == pool.Pause{}) || !strings.Contains(plan.Pause.Message, tc.pause) {
 		t.Errorf("pause = %+v, want %q", plan.Pause, tc.pause)
 	}
 	for _, s := range plan.Steps {
@@ -129,9 +129,9 @@ func TestSize(t *testing.T) {
 		"nothing to drain":               {desired: 0, members: members(running("a", 0, noMachine, booting)), want: "DeleteHostMachine a"},
 		"leaving is replaced at once":    {desired: 1, members: members(running("a", 0, leaving)), want: "Create"},
 		"leaving is not deleted again":   {desired: 0, members: members(running("a", 0, leaving))},
-		"Machine follows HostMachine":    {desired: 0, members: members(running("a", 0, func(m *rollout.Member) { m.Leaving = true })), want: "DeleteMachine a"},
-		"HostMachine is gone":            {desired: 1, members: members(running("a", 0), rollout.Member{Name: "b", Machine: true}), want: "DeleteMachine b"},
-		"HostMachine and Machine gone":   {desired: 1, members: members(running("a", 0), rollout.Member{Name: "b", Machine: true, MachineLeaving: true, Leaving: true})},
+		"Machine follows HostMachine":    {desired: 0, members: members(running("a", 0, func(m *pool.Member) { m.Leaving = true })), want: "DeleteMachine a"},
+		"HostMachine is gone":            {desired: 1, members: members(running("a", 0), pool.Member{Name: "b", Machine: true}), want: "DeleteMachine b"},
+		"HostMachine and Machine gone":   {desired: 1, members: members(running("a", 0), pool.Member{Name: "b", Machine: true, MachineLeaving: true, Leaving: true})},
 		"no bootstrap data yet":          {desired: 2, mutate: unknown, hold: "2 machines wait for the bootstrap data"},
 		"shrinks without it":             {desired: 1, members: members(running("a", 0), running("b", 1)), mutate: unknown, want: "DeleteMachine b"},
 		"a deleted pool empties at once": {desired: 0, members: members(running("a", 0, old), running("b", 1)), want: "DeleteMachine a, DeleteMachine b"},
@@ -140,15 +140,15 @@ func TestSize(t *testing.T) {
 	}
 }
 
-func oldest(s *rollout.Strategy)   { s.DeletePolicy = infrav1.DeletePolicyOldest }
-func random(s *rollout.Strategy)   { s.DeletePolicy = infrav1.DeletePolicyRandom }
-func unknown(p *rollout.Pool)      { p.Revision = "" }
-func onDelete(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeOnDelete }
-func noSpare(s *rollout.Strategy)  { s.NoSpareHost = infrav1.NoSpareHostInPlace }
+func oldest(s *pool.Strategy)   { s.DeletePolicy = infrav1.DeletePolicyOldest }
+func random(s *pool.Strategy)   { s.DeletePolicy = infrav1.DeletePolicyRandom }
+func unknown(p *pool.Pool)      { p.Revision = "" }
+func onDelete(s *pool.Strategy) { s.Type = infrav1.RolloutTypeOnDelete }
+func noSpare(s *pool.Strategy)  { s.NoSpareHost = infrav1.NoSpareHostInPlace }
 
 func TestRollingUpdate(t *testing.T) {
 	threeOld := members(running("a", 0, old), running("b", 1, old), running("c", 2, old))
-	plus := func(m ...rollout.Member) []rollout.Member { return append(threeOld[:3:3], m...) }
+	plus := func(m ...pool.Member) []pool.Member { return append(threeOld[:3:3], m...) }
 	for name, tc := range map[string]planTest{
 		"surge first":             {desired: 3, members: threeOld, want: "Create"},
 		"waits for the new one":   {desired: 3, members: plus(running("d", 3, booting)), hold: "waiting for 1 updated machines to become available (d)"},
@@ -169,8 +169,8 @@ func TestRollingUpdate(t *testing.T) {
 		"failed":                  {desired: 3, members: plus(running("d", 3, failed)), pause: "1 updated machines failed (d)"},
 		"failed old one":          {desired: 1, members: members(running("a", 0, old, failed)), want: "Create", hold: "more than 0 of 1"},
 		"failed, size is kept":    {desired: 3, members: members(threeOld[0], running("d", 3, failed)), want: "Create", pause: "failed (d)"},
-		"stalled":                 {desired: 3, members: plus(running("d", 3, booting)), mutate: func(p *rollout.Pool) { p.Stalled = true }, pause: "1 machines are not available (d)"},
-		"stalled without rollout": {desired: 1, members: members(running("a", 0, booting)), mutate: func(p *rollout.Pool) { p.Stalled = true }},
+		"stalled":                 {desired: 3, members: plus(running("d", 3, booting)), mutate: func(p *pool.Pool) { p.Stalled = true }, pause: "1 machines are not available (d)"},
+		"stalled without rollout": {desired: 1, members: members(running("a", 0, booting)), mutate: func(p *pool.Pool) { p.Stalled = true }},
 		"unknown of what":         {desired: 3, members: threeOld, mutate: unknown},
 	} {
 		t.Run(name, tc.run)
@@ -178,21 +178,21 @@ func TestRollingUpdate(t *testing.T) {
 }
 
 func TestInPlace(t *testing.T) {
-	inPlace := with(rolling(0, 1), func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace })
+	inPlace := with(rolling(0, 1), func(s *pool.Strategy) { s.Type = infrav1.RolloutTypeInPlace })
 	fallBack := with(rolling(1, 1), noSpare)
-	lacking := func(m *rollout.Member) { old(m); m.Upgradable = false }
-	full := func(p *rollout.Pool) { p.FreeHosts = 0 }
+	lacking := func(m *pool.Member) { old(m); m.Upgradable = false }
+	full := func(p *pool.Pool) { p.FreeHosts = 0 }
 	for name, tc := range map[string]planTest{
 		"one at a time":          {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1, old)), want: "Upgrade b", hold: "waiting for 1 updated machines to become available (b)"},
 		"upgrading is not there": {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1, upgrading)), hold: "waiting for 1 updated machines to become available (b)"},
 		"next":                   {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1)), want: "Upgrade a"},
-		"two at a time":          {desired: 3, strategy: with(inPlace, func(s *rollout.Strategy) { s.MaxUnavailable = 2 }), members: members(running("a", 0, old), running("b", 1, old), running("c", 2, old)), want: "Upgrade c, Upgrade b", hold: "2 updated machines"},
+		"two at a time":          {desired: 3, strategy: with(inPlace, func(s *pool.Strategy) { s.MaxUnavailable = 2 }), members: members(running("a", 0, old), running("b", 1, old), running("c", 2, old)), want: "Upgrade c, Upgrade b", hold: "2 updated machines"},
 		"more than the version":  {desired: 2, strategy: inPlace, members: members(running("a", 0, old, otherContent), running("b", 1, old, otherContent)), want: "DeleteMachine b, Create", hold: "more than 1 of 2"},
 		"version not installed":  {desired: 2, strategy: inPlace, members: members(running("a", 0, lacking), running("b", 1, old)), want: "Upgrade b", hold: "the hosts of 1 machines do not offer v1.36.3 (a)"},
 		"upgrade failed":         {desired: 2, strategy: inPlace, members: members(running("a", 0, old), running("b", 1, failed, upgrading)), pause: "failed (b)"},
 		"fall-back":              {desired: 2, strategy: fallBack, mutate: full, members: members(running("a", 0, old), running("b", 1, old)), want: "Upgrade b", hold: "(b)"},
-		"spare host":             {desired: 2, strategy: with(fallBack, func(s *rollout.Strategy) { s.MaxUnavailable = 0 }), members: members(running("a", 0, old), running("b", 1, old)), want: "Create"},
-		"waits for its host": {desired: 1, strategy: with(fallBack, func(s *rollout.Strategy) { s.MaxUnavailable = 2 }), mutate: full,
+		"spare host":             {desired: 2, strategy: with(fallBack, func(s *pool.Strategy) { s.MaxUnavailable = 0 }), members: members(running("a", 0, old), running("b", 1, old)), want: "Create"},
+		"waits for its host": {desired: 1, strategy: with(fallBack, func(s *pool.Strategy) { s.MaxUnavailable = 2 }), mutate: full,
 			members: members(running("a", 0, old), running("b", 1, unplaced)), want: "DeleteMachine a"},
 	} {
 		t.Run(name, tc.run)
@@ -200,15 +200,15 @@ func TestInPlace(t *testing.T) {
 }
 
 func TestSpread(t *testing.T) {
-	racks := func(free ...int) func(*rollout.Pool) {
-		return func(p *rollout.Pool) {
+	racks := func(free ...int) func(*pool.Pool) {
+		return func(p *pool.Pool) {
 			for i, n := range free {
-				p.Domains = append(p.Domains, rollout.Domain{Name: string(rune('x' + i)), Free: n})
+				p.Domains = append(p.Domains, pool.Domain{Name: string(rune('x' + i)), Free: n})
 			}
 		}
 	}
-	hard := func(free ...int) func(*rollout.Pool) {
-		return func(p *rollout.Pool) { racks(free...)(p); p.HardSpread = true }
+	hard := func(free ...int) func(*pool.Pool) {
+		return func(p *pool.Pool) { racks(free...)(p); p.HardSpread = true }
 	}
 	for name, tc := range map[string]planTest{
 		"evenly":                     {desired: 4, mutate: racks(2, 2, 2), want: "Create@x, Create@y, Create@z, Create@x"},
@@ -231,40 +231,40 @@ func TestSpread(t *testing.T) {
 
 // A host that a hard spread does not allow is no spare.
 func TestReplacements(t *testing.T) {
-	pool := func(hard bool, members []rollout.Member, free ...int) rollout.Pool {
-		p := rollout.Pool{Desired: len(members), Version: newVersion, Revision: revision, Strategy: rolling(1, 0), HardSpread: hard, Members: members}
+	of := func(hard bool, members []pool.Member, free ...int) pool.Pool {
+		p := pool.Pool{Desired: len(members), Version: newVersion, Revision: revision, Strategy: rolling(1, 0), HardSpread: hard, Members: members}
 		for i, n := range free {
-			p.Domains = append(p.Domains, rollout.Domain{Name: string(rune('x' + i)), Free: n})
+			p.Domains = append(p.Domains, pool.Domain{Name: string(rune('x' + i)), Free: n})
 		}
 		return p
 	}
 	pair := members(running("a", 0, in("x")), running("b", 0, in("y")))
 	for name, tc := range map[string]struct {
-		pool   rollout.Pool
+		pool   pool.Pool
 		member string
-		want   rollout.Domain
+		want   pool.Domain
 	}{
-		"its own domain":                   {pool(true, pair, 0, 3), "a", rollout.Domain{Name: "x"}},
-		"the other one":                    {pool(true, pair, 0, 3), "b", rollout.Domain{Name: "y", Free: 3}},
-		"the emptiest":                     {pool(true, pair, 0, 3, 1), "a", rollout.Domain{Name: "z", Free: 1}},
-		"of equals, where a host is free":  {pool(true, pair, 0, 3, 0), "b", rollout.Domain{Name: "y", Free: 3}},
-		"another member waits for that":    {pool(true, append(members(running("c", 0, in("x"), unplaced), running("d", 0, in("y"))), pair...), 1, 1), "a", rollout.Domain{Name: "x"}},
-		"it waits itself for its own host": {pool(true, members(running("a", 0, in("x"), unplaced), running("b", 0, in("y"))), 1, 1), "a", rollout.Domain{Name: "x", Free: 1}},
+		"its own domain":                   {of(true, pair, 0, 3), "a", pool.Domain{Name: "x"}},
+		"the other one":                    {of(true, pair, 0, 3), "b", pool.Domain{Name: "y", Free: 3}},
+		"the emptiest":                     {of(true, pair, 0, 3, 1), "a", pool.Domain{Name: "z", Free: 1}},
+		"of equals, where a host is free":  {of(true, pair, 0, 3, 0), "b", pool.Domain{Name: "y", Free: 3}},
+		"another member waits for that":    {of(true, append(members(running("c", 0, in("x"), unplaced), running("d", 0, in("y"))), pair...), 1, 1), "a", pool.Domain{Name: "x"}},
+		"it waits itself for its own host": {of(true, members(running("a", 0, in("x"), unplaced), running("b", 0, in("y"))), 1, 1), "a", pool.Domain{Name: "x", Free: 1}},
 	} {
-		replacement := rollout.Replacements(tc.pool)
+		replacement := pool.Replacements(tc.pool)
 		for range 2 { // it leaves no trace
 			if got := replacement(tc.member); got != tc.want {
 				t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 			}
 		}
 	}
-	if rollout.Replacements(pool(false, pair, 0, 3)) != nil || rollout.Replacements(pool(true, pair)) != nil {
+	if pool.Replacements(of(false, pair, 0, 3)) != nil || pool.Replacements(of(true, pair)) != nil {
 		t.Error("a domain is asked for where any will do")
 	}
 }
 
 func TestExternalSize(t *testing.T) {
-	external := func(p *rollout.Pool) { p.External = true }
+	external := func(p *pool.Pool) { p.External = true }
 	for name, tc := range map[string]planTest{
 		"not filled":        {desired: 9, mutate: external, members: members(running("a", 0))},
 		"not shrunk":        {desired: 0, mutate: external, members: members(running("a", 0))},
@@ -280,10 +280,10 @@ func TestExternalSize(t *testing.T) {
 	}
 }
 
-func upgrading(m *rollout.Member) { m.Upgrading = true }
+func upgrading(m *pool.Member) { m.Upgrading = true }
 
 func TestCounts(t *testing.T) {
-	plan := rollout.Make(rollout.Pool{Desired: 4, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
+	plan := pool.MakePlan(pool.Pool{Desired: 4, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
 		running("a", 0), running("b", 0, down), running("c", 0, old), running("d", 0, otherContent), running("e", 0, leaving), running("f", 0, upgrading),
 	)})
 	if plan.Updated != 2 || plan.UpdatedAvailable != 1 || plan.Outdated != 3 || plan.Available != 3 || plan.Leaving != 1 {
@@ -296,7 +296,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestReasonNamesTheDifference(t *testing.T) {
-	plan := rollout.Make(rollout.Pool{Desired: 1, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
+	plan := pool.MakePlan(pool.Pool{Desired: 1, Version: newVersion, Revision: revision, Strategy: rolling(1, 0), Members: members(
 		running("a", 0, old, otherContent), running("b", 0),
 	)})
 	if want := "version v1.35.4, wanted v1.36.3; revision r0, wanted r1"; len(plan.Steps) != 1 || plan.Steps[0].Reason != want {
@@ -306,19 +306,19 @@ func TestReasonNamesTheDifference(t *testing.T) {
 
 func BenchmarkMake(b *testing.B) {
 	for _, n := range []int{1000, 5000} {
-		pool := rollout.Pool{Desired: n, Version: newVersion, Revision: revision, Strategy: rolling(n/10, n/10), FreeHosts: n,
-			Domains: []rollout.Domain{{Name: "x", Free: n}, {Name: "y", Free: n}, {Name: "z", Free: n}}}
+		seen := pool.Pool{Desired: n, Version: newVersion, Revision: revision, Strategy: rolling(n/10, n/10), FreeHosts: n,
+			Domains: []pool.Domain{{Name: "x", Free: n}, {Name: "y", Free: n}, {Name: "z", Free: n}}}
 		for i := range n {
 			m := running(fmt.Sprintf("workers-%05d", i), i, in(string(rune('x'+i%3))))
 			if i%2 == 0 {
 				m.Version = oldVersion
 			}
-			pool.Members = append(pool.Members, m)
+			seen.Members = append(seen.Members, m)
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				rollout.Make(pool)
+				pool.MakePlan(seen)
 			}
 		})
 	}
@@ -329,24 +329,24 @@ func TestStrategy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec    infrav1.HostMachinePoolStrategy
 		desired int
-		want    rollout.Strategy
+		want    pool.Strategy
 	}{
 		"defaults":          {infrav1.HostMachinePoolStrategy{}, 10, plain},
-		"in place":          {infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeInPlace}, 10, with(rolling(0, 1), func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace })},
+		"in place":          {infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeInPlace}, 10, with(rolling(0, 1), func(s *pool.Strategy) { s.Type = infrav1.RolloutTypeInPlace })},
 		"rounded":           {infrav1.HostMachinePoolStrategy{MaxSurge: ofPool("25%"), MaxUnavailable: ofPool("25%")}, 10, rolling(3, 2)},
 		"both rounded to 0": {infrav1.HostMachinePoolStrategy{MaxSurge: ofPool("0%"), MaxUnavailable: ofPool("25%")}, 3, rolling(0, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := rollout.NewStrategy(tc.spec, tc.desired)
+			got, err := pool.NewStrategy(tc.spec, tc.desired)
 			if err != nil || !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("%+v, %v; want %+v", got, err, tc.want)
 			}
 		})
 	}
-	if _, err := rollout.NewStrategy(infrav1.HostMachinePoolStrategy{MaxSurge: ofPool("many")}, 1); err == nil || !strings.Contains(err.Error(), "spec.strategy.maxSurge") {
+	if _, err := pool.NewStrategy(infrav1.HostMachinePoolStrategy{MaxSurge: ofPool("many")}, 1); err == nil || !strings.Contains(err.Error(), "spec.strategy.maxSurge") {
 		t.Errorf("err = %v", err)
 	}
-	if got := rollout.ProgressDeadline(infrav1.HostMachinePoolStrategy{}); got != 30*time.Minute {
+	if got := pool.ProgressDeadline(infrav1.HostMachinePoolStrategy{}); got != 30*time.Minute {
 		t.Errorf("deadline = %s", got)
 	}
 }
@@ -355,11 +355,11 @@ func ofPool(percentage string) *intstr.IntOrString { return ptr.To(intstr.FromSt
 
 // While something holds the rollout, the size is kept and nothing is replaced.
 func TestHold(t *testing.T) {
-	hold := func(p *rollout.Pool) { p.Hold = "not now" }
+	hold := func(p *pool.Pool) { p.Hold = "not now" }
 	for name, tc := range map[string]planTest{
 		"outdated":      {desired: 2, members: members(running("a", 0, old), running("b", 1)), mutate: hold, hold: "not now"},
 		"never placed":  {desired: 1, members: members(running("a", 0, old, unplaced)), mutate: hold, hold: "not now"},
-		"in place":      {desired: 1, members: members(running("a", 0, old)), strategy: with(rolling(0, 1), func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace }), mutate: hold, hold: "not now"},
+		"in place":      {desired: 1, members: members(running("a", 0, old)), strategy: with(rolling(0, 1), func(s *pool.Strategy) { s.Type = infrav1.RolloutTypeInPlace }), mutate: hold, hold: "not now"},
 		"size":          {desired: 2, members: members(running("a", 0, old)), mutate: hold, hold: "not now", want: "Create"},
 		"nothing to do": {desired: 1, members: members(running("a", 0)), mutate: hold},
 		"under way yet": {desired: 1, members: members(running("a", 0, old), running("b", 1, booting)), mutate: hold, hold: "not now"},
@@ -371,11 +371,11 @@ func TestHold(t *testing.T) {
 // A host that is to be emptied: its member goes as an outdated one does, but never
 // before there is another host.
 func TestEvacuation(t *testing.T) {
-	free := func(n int) func(*rollout.Pool) { return func(p *rollout.Pool) { p.FreeHosts = n } }
-	onDelete := func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeOnDelete }
-	inPlace := func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace }
+	free := func(n int) func(*pool.Pool) { return func(p *pool.Pool) { p.FreeHosts = n } }
+	onDelete := func(s *pool.Strategy) { s.Type = infrav1.RolloutTypeOnDelete }
+	inPlace := func(s *pool.Strategy) { s.Type = infrav1.RolloutTypeInPlace }
 	pair := members(running("a", 0, evacuated), running("b", 1))
-	grown := func(c ...change) []rollout.Member { return append(members(running("c", 2, c...)), pair...) }
+	grown := func(c ...change) []pool.Member { return append(members(running("c", 2, c...)), pair...) }
 	const noHost = "no other host is free"
 	for name, tc := range map[string]planTest{
 		"another host takes over first": {desired: 2, members: pair, mutate: free(1), want: "Create"},
@@ -391,8 +391,8 @@ func TestEvacuation(t *testing.T) {
 			want: "DeleteMachine b, Create", hold: noHost},
 		"on delete":             {desired: 2, members: members(running("a", 0, evacuated), running("b", 1, old)), mutate: free(1), strategy: with(rolling(1, 0), onDelete), want: "Create", hold: "1 outdated machines wait"},
 		"never in place":        {desired: 2, members: members(running("a", 0, evacuated, old), running("b", 1)), mutate: free(1), strategy: with(rolling(0, 1), inPlace), want: "DeleteMachine a, Create"},
-		"bootstrap not known":   {desired: 2, members: pair, mutate: func(p *rollout.Pool) { p.Revision = "" }},
-		"size of somebody else": {desired: 2, members: pair, mutate: func(p *rollout.Pool) { p.External, p.FreeHosts = true, 1 }, want: "Create for a"},
+		"bootstrap not known":   {desired: 2, members: pair, mutate: func(p *pool.Pool) { p.Revision = "" }},
+		"size of somebody else": {desired: 2, members: pair, mutate: func(p *pool.Pool) { p.External, p.FreeHosts = true, 1 }, want: "Create for a"},
 	} {
 		t.Run(name, tc.run)
 	}
@@ -401,22 +401,22 @@ func TestEvacuation(t *testing.T) {
 // Who runs workload is drained through a Machine, which core makes for every member: until
 // then it is not surplus. Nobody makes one for a pool that is being deleted.
 func TestSurplusWaitsForItsMachine(t *testing.T) {
-	pool := rollout.Pool{Desired: 1, Version: newVersion, Revision: revision, Strategy: rolling(1, 0),
+	seen := pool.Pool{Desired: 1, Version: newVersion, Revision: revision, Strategy: rolling(1, 0),
 		Members: members(running("a", 1), running("b", 2, noMachine, down))}
-	p := rollout.Make(pool)
+	p := pool.MakePlan(seen)
 	if len(p.Steps) != 0 || !strings.Contains(strings.Join(p.Holds, " "), "needed to drain b") {
 		t.Errorf("steps %+v, holds %q", p.Steps, p.Holds)
 	}
-	pool.Members[1].Machine = true
-	if p = rollout.Make(pool); len(p.Steps) != 1 || p.Steps[0].Action != rollout.ActionDeleteMachine || p.Steps[0].Name != "b" {
+	seen.Members[1].Machine = true
+	if p = pool.MakePlan(seen); len(p.Steps) != 1 || p.Steps[0].Action != pool.ActionDeleteMachine || p.Steps[0].Name != "b" {
 		t.Errorf("steps %+v", p.Steps)
 	}
-	pool.Members[1] = running("b", 2, noMachine, booting)
-	if p = rollout.Make(pool); len(p.Steps) != 1 || p.Steps[0].Action != rollout.ActionDeleteHostMachine {
+	seen.Members[1] = running("b", 2, noMachine, booting)
+	if p = pool.MakePlan(seen); len(p.Steps) != 1 || p.Steps[0].Action != pool.ActionDeleteHostMachine {
 		t.Errorf("one that runs nothing yet: steps %+v", p.Steps)
 	}
-	pool.Members[1], pool.Deleting, pool.Desired = running("b", 2, noMachine), true, 0
-	if p = rollout.Make(pool); len(p.Steps) != 2 {
+	seen.Members[1], seen.Deleting, seen.Desired = running("b", 2, noMachine), true, 0
+	if p = pool.MakePlan(seen); len(p.Steps) != 2 {
 		t.Errorf("a pool that is being deleted: steps %+v", p.Steps)
 	}
 }
@@ -424,7 +424,7 @@ func TestSurplusWaitsForItsMachine(t *testing.T) {
 // A pool that leaves, or whose Cluster does, only becomes smaller: no member is made, replaced,
 // upgraded or moved.
 func TestFrozenPoolOnlyShrinks(t *testing.T) {
-	inPlace := func(s *rollout.Strategy) { s.Type = infrav1.RolloutTypeInPlace }
+	inPlace := func(s *pool.Strategy) { s.Type = infrav1.RolloutTypeInPlace }
 	outdated := members(running("a", 0, old), running("b", 1, old, evacuated))
 	for name, tc := range map[string]planTest{
 		"too small":             {desired: 3, members: members(running("a", 0))},
@@ -433,12 +433,12 @@ func TestFrozenPoolOnlyShrinks(t *testing.T) {
 		"outdated, no surge":    {desired: 2, members: outdated, strategy: rolling(0, 1)},
 		"never placed":          {desired: 2, members: members(running("a", 0), running("b", 1, old, unplaced))},
 		"too large":             {desired: 1, members: members(running("a", 0), running("b", 1)), want: "DeleteMachine b"},
-		"size of somebody else": {desired: 2, members: outdated, mutate: func(p *rollout.Pool) { p.External, p.FreeHosts = true, 2 }},
+		"size of somebody else": {desired: 2, members: outdated, mutate: func(p *pool.Pool) { p.External, p.FreeHosts = true, 2 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := tc.mutate
 			tc.hold = "Cluster c is being deleted: no machine is added, replaced or upgraded"
-			tc.mutate = func(p *rollout.Pool) {
+			tc.mutate = func(p *pool.Pool) {
 				if p.Frozen = "Cluster c is being deleted"; change != nil {
 					change(p)
 				}

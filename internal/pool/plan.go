@@ -1,4 +1,4 @@
-package rollout
+package pool
 
 import (
 	"cmp"
@@ -10,8 +10,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Make plans the next steps of a pool.
-func Make(p Pool) Plan {
+// MakePlan plans the next steps of a pool.
+func MakePlan(p Pool) Plan {
 	b := newPlanner(p)
 	if p.Frozen != "" {
 		b.removeRemains()

@@ -1,4 +1,4 @@
-package rollout
+package pool
 
 import (
 	"time"
@@ -85,6 +85,28 @@ type Member struct {
 	// Replaces names the member it was made to replace (External only).
 	Replaces string
 	Created  time.Time
+
+	// The rest is for remediation.
+
+	// Health is what MachineHealthChecks say of it.
+	Health Health
+	// Pinned is true when it was made for one host, and waits for no other.
+	Pinned bool
+	// Connected is true while the agent of its host is.
+	Connected bool
+	// UnbegunSince is since when the agent of its host is silent, if nothing can have
+	// been begun there for it; zero otherwise.
+	UnbegunSince time.Time
+	// Skipped is true while an operator wants no step for it: its Machine has annotation
+	// cluster.x-k8s.io/skip-remediation.
+	Skipped bool
+	// RebootFailed is true when the agent reported that the last reboot failed.
+	RebootFailed bool
+	// Attempt is the last step that was tried; nil when there was none.
+	Attempt *Attempt
+	// Replaced is true when the member that action Rebootstrap makes in the place of this
+	// one exists.
+	Replaced bool
 }
 
 // Action is what a step does.

@@ -1,4 +1,4 @@
-package remediation
+package pool
 
 import (
 	"encoding/json"
@@ -18,28 +18,28 @@ const (
 	defaultRebootstrapTimeout = 30 * time.Minute
 )
 
-// Step is one attempt to make a machine healthy.
-type Step struct {
+// RemediationStep is one attempt to make a machine healthy.
+type RemediationStep struct {
 	Action infrav1.RemediationAction
 	// Timeout is how long the machine has to become healthy.
 	Timeout time.Duration
 }
 
-// Policy is HostMachinePool.spec.remediation with its defaults.
-type Policy struct {
-	Steps            []Step
+// RemediationPolicy is HostMachinePool.spec.remediation with its defaults.
+type RemediationPolicy struct {
+	Steps            []RemediationStep
 	MaxInFlight      int
 	MinHealthyPeriod time.Duration
 }
 
-// NewPolicy fills in the defaults. It fails on a maxInFlight that is neither a
+// NewRemediationPolicy fills in the defaults. It fails on a maxInFlight that is neither a
 // number nor a percentage.
-func NewPolicy(spec infrav1.HostMachinePoolRemediation, replicas int) (Policy, error) {
-	p := Policy{MaxInFlight: 1, MinHealthyPeriod: defaultMinHealthyPeriod}
+func NewRemediationPolicy(spec infrav1.HostMachinePoolRemediation, replicas int) (RemediationPolicy, error) {
+	p := RemediationPolicy{MaxInFlight: 1, MinHealthyPeriod: defaultMinHealthyPeriod}
 	if spec.MaxInFlight != nil {
 		n, err := intstr.GetScaledValueFromIntOrPercent(spec.MaxInFlight, replicas, true)
 		if err != nil {
-			return Policy{}, fmt.Errorf("spec.remediation.maxInFlight: %w", err)
+			return RemediationPolicy{}, fmt.Errorf("spec.remediation.maxInFlight: %w", err)
 		}
 		p.MaxInFlight = n
 	}
@@ -47,10 +47,10 @@ func NewPolicy(spec infrav1.HostMachinePoolRemediation, replicas int) (Policy, e
 		p.MinHealthyPeriod = time.Duration(*spec.MinHealthyPeriodSeconds) * time.Second
 	}
 	for _, step := range spec.Steps {
-		p.Steps = append(p.Steps, Step{step.Action, timeout(step)})
+		p.Steps = append(p.Steps, RemediationStep{step.Action, timeout(step)})
 	}
 	if len(p.Steps) == 0 {
-		p.Steps = []Step{{Action: infrav1.RemediationReplace}}
+		p.Steps = []RemediationStep{{Action: infrav1.RemediationReplace}}
 	}
 	return p, nil
 }
@@ -69,7 +69,7 @@ func timeout(step infrav1.RemediationStep) time.Duration {
 // Attempt is the last step that was tried on a machine, as it stands in the
 // annotation RemediationAnnotation of its HostMachine.
 type Attempt struct {
-	// Step counts the steps of the policy from 0.
+	// RemediationStep counts the steps of the policy from 0.
 	Step   int                       `json:"step"`
 	Action infrav1.RemediationAction `json:"action"`
 	// Since is when the step began.

@@ -1,4 +1,4 @@
-package rollout_test
+package pool_test
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/rollout"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // world plays hosts, core and the people around a pool, in a random order.
@@ -17,7 +17,7 @@ type world struct {
 	t      *testing.T
 	seed   uint64
 	random *rand.Rand
-	pool   rollout.Pool
+	pool   pool.Pool
 	hosts  int
 	made   int
 	// planned is the size that the last plan worked towards.
@@ -40,14 +40,14 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if s.MaxUnavailable == 0 && (s.MaxSurge == 0 || s.Type == infrav1.RolloutTypeInPlace || s.NoSpareHost == infrav1.NoSpareHostInPlace) {
 		s.MaxUnavailable = 1
 	}
-	w.pool = rollout.Pool{Desired: w.random.IntN(6), Version: "v1", Revision: "r1", Strategy: s, HardSpread: w.one(2), External: w.one(6)}
+	w.pool = pool.Pool{Desired: w.random.IntN(6), Version: "v1", Revision: "r1", Strategy: s, HardSpread: w.one(2), External: w.one(6)}
 	w.hosts = 4 + w.random.IntN(8)
 	if w.one(2) {
-		w.pool.Domains = []rollout.Domain{{Name: "x"}, {Name: "y"}}
+		w.pool.Domains = []pool.Domain{{Name: "x"}, {Name: "y"}}
 	}
 	if w.pool.External {
 		for range w.pool.Desired {
-			w.add(rollout.Step{})
+			w.add(pool.Step{})
 		}
 	}
 	return w
@@ -65,11 +65,11 @@ func (w *world) failf(format string, args ...any) {
 
 func (w *world) logf(format string, args ...any) { w.log = append(w.log, fmt.Sprintf(format, args...)) }
 
-func (w *world) add(s rollout.Step) {
+func (w *world) add(s pool.Step) {
 	w.made++
 	name := fmt.Sprintf("m%d", w.made)
 	w.born[name] = w.epoch
-	w.pool.Members = append(w.pool.Members, rollout.Member{Name: name, HostMachine: true, Domain: s.Domain, Replaces: s.Replaces,
+	w.pool.Members = append(w.pool.Members, pool.Member{Name: name, HostMachine: true, Domain: s.Domain, Replaces: s.Replaces,
 		Version: w.pool.Version, Revision: w.pool.Revision, Upgradable: true, Created: at(w.made)})
 }
 
@@ -84,7 +84,7 @@ func (w *world) free() int {
 }
 
 // see fills in what the controller would see of the hosts.
-func (w *world) see() rollout.Pool {
+func (w *world) see() pool.Pool {
 	p := w.pool
 	p.FreeHosts = w.free()
 	p.Domains = slices.Clone(p.Domains)
@@ -110,11 +110,11 @@ func (w *world) counts() (total, available int) {
 
 // reconcile carries out a plan, sometimes only its first steps, and checks what a
 // plan promises after each of them.
-func (w *world) reconcile(complete bool) rollout.Plan {
+func (w *world) reconcile(complete bool) pool.Plan {
 	w.t.Helper()
 	seen := w.see()
-	plan := rollout.Make(seen)
-	if again := rollout.Make(w.see()); !reflect.DeepEqual(plan, again) {
+	plan := pool.MakePlan(seen)
+	if again := pool.MakePlan(w.see()); !reflect.DeepEqual(plan, again) {
 		w.failf("the order of members counts:\n%+v\n%+v", plan, again)
 	}
 	w.planned = plan.Desired
@@ -145,38 +145,38 @@ func (w *world) reconcile(complete bool) rollout.Plan {
 
 // do carries out a step. It returns true when an available member goes because it
 // was marked.
-func (w *world) do(s rollout.Step) (marked bool) {
+func (w *world) do(s pool.Step) (marked bool) {
 	w.t.Helper()
 	w.logf("%+v", s)
-	if s.Action == rollout.ActionCreate {
+	if s.Action == pool.ActionCreate {
 		w.add(s)
 		return false
 	}
-	i := slices.IndexFunc(w.pool.Members, func(m rollout.Member) bool { return m.Name == s.Name })
+	i := slices.IndexFunc(w.pool.Members, func(m pool.Member) bool { return m.Name == s.Name })
 	if i < 0 {
 		w.failf("no member for %+v", s)
 	}
 	m := &w.pool.Members[i]
 	switch s.Action {
-	case rollout.ActionUpgrade:
+	case pool.ActionUpgrade:
 		m.Version, m.Upgrading = w.pool.Version, true
-	case rollout.ActionMove:
+	case pool.ActionMove:
 		m.Domain = s.Domain
-	case rollout.ActionDeleteMachine, rollout.ActionDeleteHostMachine:
+	case pool.ActionDeleteMachine, pool.ActionDeleteHostMachine:
 		if strings.HasPrefix(s.Reason, "the pool has") && w.born[m.Name] == w.epoch {
 			w.failf("%s was made and is surplus now, although nothing else is wanted", m.Name)
 		}
 		marked = m.Marked && m.Available && strings.HasPrefix(s.Reason, "the pool has")
 		w.checkEvacuation(*m, s)
 		m.Leaving, m.MachineLeaving = true, m.Machine
-	case rollout.ActionCreate:
+	case pool.ActionCreate:
 	}
 	return marked
 }
 
 // checkEvacuation fails when a member leaves its host for maintenance and there is
 // no host for the one in its place.
-func (w *world) checkEvacuation(m rollout.Member, s rollout.Step) {
+func (w *world) checkEvacuation(m pool.Member, s pool.Step) {
 	w.t.Helper()
 	if !strings.Contains(s.Reason, "emptied") || !m.Claimed || m.Leaving {
 		return
@@ -252,7 +252,7 @@ func (w *world) want() {
 }
 
 // settle lets everything come to rest, with hosts enough, and returns the last plan.
-func (w *world) settle() rollout.Plan {
+func (w *world) settle() pool.Plan {
 	w.t.Helper()
 	w.pool.Stalled = false
 	w.hosts += 8
@@ -268,7 +268,7 @@ func (w *world) settle() rollout.Plan {
 		}
 	}
 	w.failf("it never comes to rest")
-	return rollout.Plan{}
+	return pool.Plan{}
 }
 
 // Whatever happens, a plan keeps its promises (doc.go), and when nothing happens any
@@ -316,11 +316,11 @@ func (w *world) stuck() int {
 // are free.
 func TestFixedPoint(t *testing.T) {
 	for n := range 6 {
-		pool := rollout.Pool{Desired: n, Version: newVersion, Revision: revision, Strategy: rolling(2, 1), FreeHosts: n % 3}
+		seen := pool.Pool{Desired: n, Version: newVersion, Revision: revision, Strategy: rolling(2, 1), FreeHosts: n % 3}
 		for i := range n {
-			pool.Members = append(pool.Members, running(fmt.Sprint(i), i, func(m *rollout.Member) { m.Marked, m.Available = i%2 == 0, i%3 == 0 }))
+			seen.Members = append(seen.Members, running(fmt.Sprint(i), i, func(m *pool.Member) { m.Marked, m.Available = i%2 == 0, i%3 == 0 }))
 		}
-		if plan := rollout.Make(pool); len(plan.Steps) > 0 || len(plan.Holds) > 0 || plan.Pause != (rollout.Pause{}) {
+		if plan := pool.MakePlan(seen); len(plan.Steps) > 0 || len(plan.Holds) > 0 || plan.Pause != (pool.Pause{}) {
 			t.Errorf("plan = %+v", plan)
 		}
 	}

@@ -1,0 +1,4 @@
+package pool
+
+// Replacements is for tests.
+var Replacements = replacements
