@@ -3,6 +3,7 @@ package bundleserver_test
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 const tags = "/v2/host-bundles/tags/list"
@@ -198,9 +200,19 @@ func TestLimits(t *testing.T) {
 	if got := status(t, full, err); got != http.StatusTooManyRequests {
 		t.Errorf("status %d of one host too many", got)
 	}
+	refused := func() float64 {
+		return w.metric("slipway_host_bundle_requests_total", map[string]string{"outcome": "tooMany"})
+	}
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
-		time.Sleep(time.Second)
+		if err := poll.Wait(func() error {
+			if got := refused(); got < 3 {
+				return fmt.Errorf("%v requests were refused, want the two above and one of the agent at least", got)
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
 		for _, r := range []*http.Response{first, second, other} {
 			_ = r.Body.Close()
 		}
@@ -209,9 +221,6 @@ func TestLimits(t *testing.T) {
 		t.Error(err)
 	}
 	waiting.Wait()
-	if got := w.metric("slipway_host_bundle_requests_total", map[string]string{"outcome": "tooMany"}); got < 3 {
-		t.Errorf("%v requests were refused, want the two above and one of the agent at least", got)
-	}
 }
 
 // Bundles are loaded and removed while they are served.

@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -123,9 +123,13 @@ func TestTheBrowserIsLeftOpen(t *testing.T) {
 	if session, err := unix.Getsid(pid); err != nil || session != pid {
 		t.Errorf("it is of the session %d of another: %v", session, err)
 	}
+	// A process of the context is killed, by then this one would be, too.
+	other := exec.CommandContext(ctx, "sleep", "infinity")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
 	cancel()
-	// A process that is killed does not get as far as to its end.
-	time.Sleep(300 * time.Millisecond)
+	_ = other.Wait()
 	if err := os.Remove(started); err != nil {
 		t.Fatal(err)
 	}

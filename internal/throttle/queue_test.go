@@ -1,6 +1,7 @@
 package throttle_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/throttle"
 )
 
@@ -35,13 +37,12 @@ func work(t *testing.T, queue *throttle.Queue, clock *testclock.FakeClock, takes
 // await waits for the goroutine of the inner queue, which follows the clock.
 func await(t *testing.T, queue *throttle.Queue, length int) {
 	t.Helper()
-	for range 1000 {
-		if queue.Len() == length {
-			return
+	poll.Until(t, "the queue follows the clock", func() error {
+		if n := queue.Len(); n != length {
+			return fmt.Errorf("%d objects are queued, want %d", n, length)
 		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("%d objects are queued, want %d", queue.Len(), length)
+		return nil
+	})
 }
 
 var (
@@ -65,9 +66,7 @@ func TestRestGrowsWithTheReconcile(t *testing.T) {
 	if item := work(t, queue, clock, 0, func() {}); item != other {
 		t.Errorf("%s came, want the object that needs no rest", item)
 	}
-	for !clock.HasWaiters() {
-		time.Sleep(time.Millisecond)
-	}
+	poll.True(t, "it waits for the clock", clock.HasWaiters)
 	clock.SetTime(clock.Now().Add(2 * time.Second))
 	await(t, queue, 0)
 	clock.SetTime(clock.Now().Add(time.Second))

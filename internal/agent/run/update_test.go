@@ -319,8 +319,10 @@ func (u *updating) onlyLooks(t *testing.T) {
 		if got := <-reported; got != "v0.3.0" {
 			t.Errorf("reported %q", got)
 		}
-		// One that goes elsewhere waits for a second.
-		time.Sleep(2 * time.Second)
+		// One that goes elsewhere waits for as long as from one renewal to the next.
+		for range 2 {
+			<-renewed
+		}
 		cancel()
 	}()
 	if err := s.Run(ctx); !errors.Is(err, context.Canceled) {

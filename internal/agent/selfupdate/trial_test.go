@@ -151,9 +151,7 @@ func TestTrialIsStopped(t *testing.T) {
 			w.limits.grace = 20 * time.Second
 			ctx, cancel := context.WithCancel(t.Context())
 			go func() {
-				for _, err := os.Stat(w.dir() + "/bin/pid"); err != nil && t.Context().Err() == nil; _, err = os.Stat(w.dir() + "/bin/pid") {
-					time.Sleep(50 * time.Millisecond)
-				}
+				_ = poll.Wait(func() error { _, err := os.Stat(w.dir() + "/bin/pid"); return err })
 				time.Sleep(50 * time.Millisecond)
 				cancel()
 			}()

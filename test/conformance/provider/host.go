@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,6 +12,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 
@@ -54,9 +54,12 @@ func (s *Suite) addHost(t *testing.T, namespace, name string, mutate ...func(*in
 	waiting.Go(func() {
 		// Without its rights the agent would wait out its first backoff.
 		binding := &rbacv1.RoleBinding{}
-		for ctx.Err() == nil && s.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: host.RoleName(h.Name)}, binding) != nil {
-			time.Sleep(20 * time.Millisecond)
-		}
+		_ = poll.Wait(func() error {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // nobody needs the agent any more
+			}
+			return s.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: host.RoleName(h.Name)}, binding)
+		})
 		if err := fleet.Start(ctx, h.Name); err != nil {
 			t.Errorf("start the agent of %s: %v", h.Name, err)
 		}

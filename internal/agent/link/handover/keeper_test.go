@@ -590,7 +590,6 @@ func TestWaitsForAWordInPatience(t *testing.T) {
 	done, before := make(chan error, 1), other.asked.Load()
 	go func() { done <- s.keeper.settle(t.Context(), other) }()
 	poll.True(t, "it sends a request", func() bool { return other.asked.Load() > before })
-	time.Sleep(100 * time.Millisecond) // it is in wait again, or soon
 	s.keeper.Unserved(nil)
 	if err := poll.Receive(t, "let go, it goes on", done); err != nil || !other.committed {
 		t.Errorf("let go, it stays: %v", err)
