@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -89,12 +90,20 @@ func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (opera
 			"the operation does not say whether this host takes %s before there is a control plane; upgrade the manager of Slipway", desired.VirtualIP)}
 	}
 	if desired.BootstrapSecretName == "" {
+		if desired.VirtualIP != "" {
+			return requested, unavailable("the operation names no bootstrap Secret: this host was to make the control plane, which another host has by now; delete the Machine to replace it")
+		}
 		return requested, unavailable("the operation names no bootstrap Secret")
+	}
+	if requested.InitializesControlPlane {
+		if err := l.confirmInit(ctx, spec); err != nil {
+			return requested, err
+		}
 	}
 	if err := (progress{l}).Begin("bootstrap data"); err != nil {
 		return requested, err
 	}
-	secret, err := l.Secrets.GetSecret(ctx, l.Namespace, desired.BootstrapSecretName)
+	secret, err := l.API.GetSecret(ctx, l.Namespace, desired.BootstrapSecretName)
 	if err != nil {
 		return requested, unavailable("read the bootstrap Secret %s: %v", desired.BootstrapSecretName, err)
 	}
@@ -105,10 +114,33 @@ func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (opera
 	return requested, nil
 }
 
+// confirmInit asks the management cluster whether this host is still the one that makes the
+// control plane. What was observed may be old: another host may have joined since, and then a
+// try, or the reset before it, would take the majority from its etcd and the address from it.
+func (l *Loop) confirmInit(ctx context.Context, observed *infrav1.HostSpec) error {
+	later := func(format string, args ...any) error {
+		return &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryLater, Message: fmt.Sprintf(format, args...)}
+	}
+	host, err := l.API.GetHost(ctx, l.Namespace, l.Name)
+	if err != nil {
+		return later("cannot ask the management cluster whether this host is still to make the control plane: %v", err)
+	}
+	if uid, _ := l.current(); host.UID != uid || !reflect.DeepEqual(host.Spec.Desired, observed.Desired) || host.Spec.ClaimGeneration != observed.ClaimGeneration {
+		l.Observe(host)
+		return later("the operation of the host has changed")
+	}
+	return nil
+}
+
 // reset cleans the host and verifies it: as the operation itself, or before a
 // bootstrap.
-func (l *Loop) reset(ctx context.Context) error {
+func (l *Loop) reset(ctx context.Context, spec *infrav1.HostSpec) error {
 	err := l.supervised(ctx, func(ctx context.Context) error {
+		if op := l.Journal.State().Operation; op.Phase == infrav1.HostDesiredBootstrapped && op.InitializesControlPlane {
+			if err := l.confirmInit(ctx, spec); err != nil {
+				return err
+			}
+		}
 		if s := l.Journal.State(); s.Residue == journal.ResidueNone && s.Lost == nil {
 			// Nothing was done for this claim: cleaning a clean host takes long.
 			if left, err := l.Executor.Verify(ctx, l.Journal.State()); err == nil && len(left) == 0 {

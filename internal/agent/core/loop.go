@@ -27,17 +27,19 @@ const (
 // errSuperseded ends an operation whose Host asks for another one.
 var errSuperseded = errors.New("the host was given another operation")
 
-// Secrets reads the bootstrap Secret.
-type Secrets interface {
+// API reads the management cluster as it is now.
+type API interface {
 	GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+	GetHost(ctx context.Context, namespace, name string) (*infrav1.Host, error)
 }
 
 // Loop executes what the spec of one Host asks for.
 type Loop struct {
-	Journal   *journal.Journal
-	Executor  operation.Executor
-	Secrets   Secrets
-	Namespace string
+	Journal  *journal.Journal
+	Executor operation.Executor
+	API      API
+	// Namespace and Name of the Host.
+	Namespace, Name string
 	// BootID of this boot.
 	BootID string
 	// Changed is called after each change of the journal, with the operation that is
@@ -203,7 +205,7 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 	case ActionReboot:
 		return l.reboot(ctx)
 	case ActionReset:
-		return l.reset(ctx)
+		return l.reset(ctx, spec)
 	case ActionCheck:
 		return l.check(ctx)
 	case ActionStopKubelet:

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -157,6 +158,9 @@ func (f *fakeExecutor) Verify(context.Context, journal.State) ([]string, error) 
 type fakeSecrets struct {
 	errs []error
 	n    int
+	// host is the one of the management cluster.
+	host    *infrav1.Host
+	hostErr error
 }
 
 func (f *fakeSecrets) GetSecret(context.Context, string, string) (*corev1.Secret, error) {
@@ -165,6 +169,10 @@ func (f *fakeSecrets) GetSecret(context.Context, string, string) (*corev1.Secret
 		return nil, err
 	}
 	return &corev1.Secret{Data: map[string][]byte{"value": []byte("data")}}, nil
+}
+
+func (f *fakeSecrets) GetHost(context.Context, string, string) (*infrav1.Host, error) {
+	return f.host, f.hostErr
 }
 
 func forbidden() error {
@@ -177,7 +185,7 @@ func testLoop(f *fakeExecutor, j *journal.Journal) *Loop {
 		_ = j.Update(func(s *journal.State) { s.HostUID = "host" })
 	}
 	l := NewLoop()
-	l.Journal, l.Executor, l.Secrets, l.BootID = j, f, &fakeSecrets{}, "boot-1"
+	l.Journal, l.Executor, l.API, l.BootID = j, f, &fakeSecrets{}, "boot-1"
 	l.Log = slog.New(slog.DiscardHandler)
 	past := make(chan time.Time)
 	close(past)
@@ -282,7 +290,7 @@ func TestErrorsThatStayAreNotRetried(t *testing.T) {
 func TestSecretThatLagsIsWaitedFor(t *testing.T) {
 	f := &fakeExecutor{}
 	l := testLoop(f, journal.InMemory())
-	l.Secrets = &fakeSecrets{errs: []error{forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden()}}
+	l.API = &fakeSecrets{errs: []error{forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden(), forbidden()}}
 	reported := false
 	s := runUntil(t, l, requested(1, "a", boot("b")), func(s journal.State, r *infrav1.ObservedOperation) bool {
 		reported = reported || s.Operation != nil && s.Operation.Reason == operation.ReasonSecretUnavailable
@@ -308,6 +316,7 @@ func TestWhoInitializesIsNotGuessed(t *testing.T) {
 			t.Fatalf("operation %+v, calls %q", s.Operation, f.Calls())
 		}
 		desired.InitializesControlPlane = &initializes
+		l.API = &fakeSecrets{host: hostWith(requested(1, "a", desired))}
 		s = runUntil(t, l, requested(1, "a", desired), ended("b"))
 		if s.Operation.State != infrav1.OperationSucceeded || s.Operation.Failures != 0 || !slices.Equal(f.initializes, []bool{initializes}) {
 			t.Errorf("operation %+v, initializes %v, want %t", s.Operation, f.initializes, initializes)
@@ -669,5 +678,52 @@ func unprovedIn(t *testing.T, j *journal.Journal, f *fakeExecutor, found string)
 	// Nobody has asked to adopt it.
 	if got := log.String(); !strings.Contains(got, "not known to be clean") || strings.Contains(got, "adoption") {
 		t.Errorf("the log has\n%s", got)
+	}
+}
+
+// An agent whose watch is behind, or that does not reach the management cluster, does not begin to
+// make the control plane, and resets nothing for another try: another host may have joined.
+func TestInitIsConfirmed(t *testing.T) {
+	wants := func(init bool) *infrav1.HostDesired {
+		desired := boot("b")
+		desired.VirtualIP, desired.InitializesControlPlane = "10.0.0.200", &init
+		return desired
+	}
+	observed := requested(1, "a", wants(true))
+	// The manager takes the data as well from a host that is no longer to make the control plane.
+	withdrawn := hostWith(requested(1, "a", wants(false)))
+	withdrawn.Spec.Desired.BootstrapSecretName = ""
+	tried := journal.State{
+		HostUID: "host", ClaimGeneration: 1, ClaimID: "a", Residue: journal.ResidueCommands, ResidueGeneration: 1,
+		Operation: &journal.Operation{ID: "b", ClaimID: "a", ClaimGeneration: 1, Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationRunning, InitializesControlPlane: true, ResetFirst: true},
+	}
+	for name, c := range map[string]struct {
+		before journal.State
+		now    *infrav1.Host
+		err    error
+		reason string
+	}{
+		"before a try":             {journal.State{}, withdrawn, nil, operation.ReasonSecretUnavailable},
+		"before a try, away":       {journal.State{}, nil, errors.New("no route to host"), operation.ReasonVirtualIPFailed},
+		"before a reset":           {tried, withdrawn, nil, operation.ReasonControlPlaneExists},
+		"before a reset, deleted":  {tried, hostWith(requested(1, "a", resets(""))), nil, ""},
+		"before a reset, released": {tried, hostWith(spec(2, "", nil)), nil, ""},
+		"before a reset, away":     {tried, nil, errors.New("no route to host"), operation.ReasonVirtualIPFailed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, j := &fakeExecutor{}, journal.InMemory()
+			_ = j.Update(func(s *journal.State) { *s = c.before })
+			l := testLoop(f, j)
+			l.API = &fakeSecrets{host: c.now, hostErr: c.err}
+			runUntil(t, l, observed, func(s journal.State, refused *infrav1.ObservedOperation) bool {
+				_, now := l.current()
+				changed := c.now != nil && reflect.DeepEqual(*now, c.now.Spec) && c.reason == ""
+				told := s.Operation != nil && s.Operation.Reason == c.reason && c.reason != ""
+				return changed || told || refused != nil && refused.Reason == c.reason
+			})
+			if calls := f.Calls(); calls != "" {
+				t.Errorf("calls %q, want none", calls)
+			}
+		})
 	}
 }

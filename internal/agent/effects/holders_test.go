@@ -58,6 +58,8 @@ type cluster struct {
 	joined int
 	// second is true once a control plane was made beside another one.
 	second bool
+	// back is when the manager is there again.
+	back time.Time
 }
 
 // member of etcd. One whose host was reset while etcd had no majority stays, without data.
@@ -83,7 +85,11 @@ type peer struct {
 	// off is a host without power, cut one that reaches no other, down an API server that
 	// does not answer.
 	off, cut, down bool
-	member         *member
+	// blind is a host that does not reach the management cluster, deaf one whose watch is behind.
+	blind, deaf bool
+	// stored is the Host in the management cluster.
+	stored *infrav1.Host
+	member *member
 	// expires is when the kernel removes the address.
 	expires time.Time
 }
@@ -123,7 +129,7 @@ func (n *peer) start() {
 	executor.VIP, executor.Cleaner.VIP = keeper, keeper
 	loop := core.NewLoop()
 	loop.Journal, loop.BootID, loop.Namespace, loop.Log = j, "boot", "ns", log
-	loop.Executor, loop.Secrets = &kubeadm{&executor, n}, n
+	loop.Executor, loop.API = &kubeadm{&executor, n}, n
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { keeper.Run(ctx) })
@@ -145,9 +151,14 @@ func (n *peer) kill() {
 	}
 }
 
+// observe stores the Host, and shows it to the agent if that sees it.
 func (n *peer) observe() {
-	if n.stop != nil {
-		n.loop.Observe(&infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: types.UID(n.name)}, Spec: n.spec})
+	n.mu.Lock()
+	n.stored = &infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: types.UID(n.name)}, Spec: *n.spec.DeepCopy()}
+	sees := !n.blind && !n.deaf
+	n.mu.Unlock()
+	if n.stop != nil && sees {
+		n.loop.Observe(n.stored)
 	}
 }
 
@@ -161,20 +172,41 @@ func (c *cluster) bootstrapData(initializes bool) string {
 	return fmt.Sprintf("#cloud-config\nruncmd:\n- %q\n- %q\n- %q\n", users(), words, users())
 }
 
-// GetSecret implements core.Secrets.
+// errBlind is what a host gets that does not reach the management cluster.
+var errBlind = errors.New("no route to host")
+
+// GetSecret implements core.API.
 func (n *peer) GetSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.blind {
+		return nil, errBlind
+	}
 	return secrets{n.data}.GetSecret(ctx, namespace, name)
 }
 
-// claim claims the host and requests its bootstrap, as the manager does.
-func (n *peer) claim(initializes bool) {
+// GetHost implements core.API.
+func (n *peer) GetHost(context.Context, string, string) (*infrav1.Host, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.blind {
+		return nil, errBlind
+	}
+	return n.stored.DeepCopy(), nil
+}
+
+// claim claims the host, as the manager does.
+func (n *peer) claim() {
 	n.spec.ClaimGeneration++
 	id := fmt.Sprintf("%s-%d", n.name, n.spec.ClaimGeneration)
 	n.spec.Claim = &infrav1.HostClaim{MachineName: id, ClusterName: "c", ClaimID: id}
+	n.observe()
+}
+
+// request requests the bootstrap of a host that is claimed.
+func (n *peer) request(initializes bool) {
 	n.spec.Desired = &infrav1.HostDesired{
-		Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-" + id, BootstrapSecretName: "secret",
+		Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-" + n.spec.Claim.ClaimID, BootstrapSecretName: "secret",
 		VirtualIP: endpoint.String(), InitializesControlPlane: &initializes,
 	}
 	data := n.bootstrapData(initializes)
@@ -184,9 +216,22 @@ func (n *peer) claim(initializes bool) {
 	n.observe()
 }
 
+// mayInit says whether the operation of the host lets it make the control plane.
+func (n *peer) mayInit() bool {
+	return n.spec.Desired != nil && ptr.Deref(n.spec.Desired.InitializesControlPlane, false) && !n.done()
+}
+
+// withdraw takes that from it.
+func (n *peer) withdraw() {
+	withdrawn := *n.spec.Desired
+	withdrawn.InitializesControlPlane = ptr.To(false)
+	n.spec.Desired = &withdrawn
+	n.observe()
+}
+
 // state is what the agent reports; the zero State while it is away.
 func (n *peer) state() journal.State {
-	if n.stop == nil || n.journal == nil {
+	if n.stop == nil || n.journal == nil || n.blind {
 		return journal.State{}
 	}
 	return n.journal.State()
@@ -198,8 +243,29 @@ func (n *peer) done() bool {
 	return n.spec.Desired != nil && s.Operation != nil && s.Operation.ID == n.spec.Desired.OperationID && s.Operation.State == infrav1.OperationSucceeded
 }
 
-// manage does what the manager does; see internal/controller/hostmachine.
+// manage does what the manager does; see internal/controller/hostmachine. It may end after each
+// write, and be away for a while.
 func (c *cluster) manage() {
+	for c.write() {
+		if c.random.IntN(6) == 0 {
+			c.back = time.Now().Add(time.Duration(c.random.IntN(90)) * time.Second)
+		}
+		if time.Now().Before(c.back) {
+			break
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.nodes {
+		c.initialized = c.initialized || n.api() == nil
+	}
+}
+
+// write makes the next change of the manager. It returns false when there is none.
+func (c *cluster) write() bool {
+	if time.Now().Before(c.back) {
+		return false
+	}
 	claimed := 0
 	for _, n := range c.nodes {
 		if n.spec.Claim != nil {
@@ -208,25 +274,30 @@ func (c *cluster) manage() {
 	}
 	for _, n := range c.nodes {
 		switch desired := n.spec.Desired; {
-		case desired == nil && (c.initialized || claimed == 0):
-			n.claim(!c.initialized)
-			claimed++
-		case desired == nil:
-		case desired.Phase == infrav1.HostDesiredReset && n.done():
+		case n.spec.Claim == nil && (c.initialized || claimed == 0):
+			n.claim()
+			return true
+		case n.spec.Claim == nil:
+		case desired == nil && !c.initialized && claimed == 1:
+			n.request(true)
+			return true
+		case desired == nil && c.initialized:
+			// Nobody joins while another host may make a control plane.
+			for _, other := range c.nodes {
+				if other.mayInit() {
+					other.withdraw()
+					return true
+				}
+			}
+			n.request(false)
+			return true
+		case desired != nil && desired.Phase == infrav1.HostDesiredReset && n.done():
 			n.spec.Claim, n.spec.Desired = nil, nil
 			n.observe()
-		case ptr.Deref(desired.InitializesControlPlane, false) && c.initialized && claimed > 1 && !n.done():
-			withdrawn := *desired
-			withdrawn.InitializesControlPlane = ptr.To(false)
-			n.spec.Desired = &withdrawn
-			n.observe()
+			return true
 		}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, n := range c.nodes {
-		c.initialized = c.initialized || n.api() == nil
-	}
+	return false
 }
 
 // run lets time pass. It looks at each tenth of a second who has the address.
@@ -480,7 +551,18 @@ func (c *cluster) fault() {
 		}
 	}
 	c.mu.Unlock()
-	switch c.random.IntN(8) {
+	switch c.random.IntN(10) {
+	case 8:
+		// The management cluster is out of reach.
+		c.mu.Lock()
+		n.blind, n.deaf = true, true
+		c.mu.Unlock()
+	case 9:
+		// It is in reach again; the watch is behind at first.
+		c.mu.Lock()
+		n.blind, n.deaf = false, on && n.blind
+		c.mu.Unlock()
+		n.observe()
 	case 0:
 		n.kill()
 		n.start()
@@ -512,7 +594,7 @@ func (c *cluster) fault() {
 		n.down = on
 		c.mu.Unlock()
 	case 6:
-		if n.spec.Claim != nil && n.spec.Desired.Phase != infrav1.HostDesiredReset {
+		if n.spec.Claim != nil && (n.spec.Desired == nil || n.spec.Desired.Phase != infrav1.HostDesiredReset) {
 			n.spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset-" + n.spec.Claim.ClaimID}
 			n.observe()
 		}
@@ -525,8 +607,9 @@ func (c *cluster) fault() {
 }
 
 // TestNeverTwoHoldersWithUsersCommands bootstraps, resets and replaces the hosts of a control
-// plane whose commands have the words of kubeadm, through partitions, power cuts, agents that
-// end at any time and Clusters that lose their status. At no time do two hosts have the
+// plane whose commands have the words of kubeadm, through partitions, power cuts, agents and
+// managers that end at any time, agents that do not see what the manager has written, and Clusters
+// that lose their status. At no time do two hosts have the
 // address, and no second control plane is made.
 func TestNeverTwoHoldersWithUsersCommands(t *testing.T) {
 	t.Parallel()

@@ -25,6 +25,11 @@ import (
 // bootstrapData is a Secret with bootstrap data.
 type bootstrapData string
 
+// GetHost implements core.API: no host of these tests makes a control plane.
+func (d bootstrapData) GetHost(context.Context, string, string) (*infrav1.Host, error) {
+	return nil, errors.New("no Host")
+}
+
 func (d bootstrapData) GetSecret(context.Context, string, string) (*corev1.Secret, error) {
 	return &corev1.Secret{Data: map[string][]byte{"value": []byte(d)}}, nil
 }
@@ -40,7 +45,7 @@ func life(t *testing.T, h *fakehost.Host, path string, data bootstrapData, phase
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	loop := core.NewLoop()
-	loop.Journal, loop.Executor, loop.Secrets, loop.Namespace, loop.BootID = j, h.Executor, data, "ns", "boot"
+	loop.Journal, loop.Executor, loop.API, loop.Namespace, loop.BootID = j, h.Executor, data, "ns", "boot"
 	loop.Log = slog.New(slog.DiscardHandler)
 	passed, clock := make(chan time.Time), time.Now()
 	close(passed)

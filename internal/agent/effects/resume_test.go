@@ -71,6 +71,11 @@ users:
 
 type secrets struct{ data string }
 
+// GetHost implements core.API: no host of these tests makes a control plane.
+func (s secrets) GetHost(context.Context, string, string) (*infrav1.Host, error) {
+	return nil, errors.New("no Host")
+}
+
 func (s secrets) GetSecret(context.Context, string, string) (*corev1.Secret, error) {
 	return &corev1.Secret{Data: map[string][]byte{"value": []byte(s.data), "format": []byte("cloud-config")}}, nil
 }
@@ -146,7 +151,7 @@ func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec
 	if crashAt == 0 {
 		loop.Executor = h.Executor
 	}
-	loop.Secrets = secrets{strings.ReplaceAll(data, "ROOT", string(h.Root))}
+	loop.API = secrets{strings.ReplaceAll(data, "ROOT", string(h.Root))}
 	loop.Log = slog.New(slog.DiscardHandler)
 	immediately := make(chan time.Time)
 	close(immediately)

@@ -145,8 +145,8 @@ func New(o Options) (*Agent, error) {
 	if o.HandOver != nil {
 		a.heartbeat.Report, a.heartbeat.OnLease = o.HandOver.Report, o.HandOver.Announced
 	}
-	a.loop.Journal, a.loop.Executor, a.loop.Secrets = o.Journal, o.Executor, client
-	a.loop.Namespace, a.loop.BootID, a.loop.Log, a.loop.Changed = o.Namespace, o.BootID, o.Log, a.changed
+	a.loop.Journal, a.loop.Executor, a.loop.API = o.Journal, o.Executor, client
+	a.loop.Namespace, a.loop.Name, a.loop.BootID, a.loop.Log, a.loop.Changed = o.Namespace, o.HostName, o.BootID, o.Log, a.changed
 	return a, nil
 }
 

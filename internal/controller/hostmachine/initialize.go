@@ -44,7 +44,7 @@ func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope) (bool, err
 	s.virtualIP = endpoint
 	if initialized(cluster) {
 		s.initializes = ptr.To(false)
-		return true, nil
+		return true, r.withdrawOthers(ctx, s)
 	}
 	other, err := otherControlPlaneHost(ctx, r.APIReader, s.host)
 	if err != nil {
@@ -102,7 +102,7 @@ func otherControlPlaneHost(ctx context.Context, reader client.Reader, h *infrav1
 	}
 	for i := range hosts.Items {
 		other := &hosts.Items[i]
-		if other.Name != h.Name && host.OfControlPlane(other) && other.Spec.Claim.ClusterName == h.Spec.Claim.ClusterName {
+		if sameControlPlane(other, h) {
 			return other, nil
 		}
 	}
@@ -113,13 +113,48 @@ func otherControlPlaneHost(ctx context.Context, reader client.Reader, h *infrav1
 // plane, once the cluster has one with another host: a further try would begin with a reset,
 // and make a second one.
 func (r *Reconciler) withdrawInit(ctx context.Context, s *scope, desired *infrav1.HostDesired) error {
-	over := desired.Phase != infrav1.HostDesiredBootstrapped || ptr.Deref(desired.Bootstrapped, false)
-	if over || !ptr.Deref(desired.InitializesControlPlane, false) || s.cluster == nil || !initialized(s.cluster) {
+	if !mayInit(desired) || s.cluster == nil || !initialized(s.cluster) {
 		return nil
 	}
 	other, err := otherControlPlaneHost(ctx, r.Client, s.host)
 	if err == nil && other != nil {
-		desired.InitializesControlPlane = ptr.To(false)
+		withdraw(desired)
 	}
 	return err
+}
+
+// withdrawOthers takes the right to make the control plane from every other host of it, before
+// the operation of one that joins is written: the manager may end after that, and the agent of
+// the other host go on. It reads them live.
+func (r *Reconciler) withdrawOthers(ctx context.Context, s *scope) error {
+	hosts := &infrav1.HostList{}
+	if err := r.APIReader.List(ctx, hosts, client.InNamespace(s.host.Namespace)); err != nil {
+		return fmt.Errorf("look for a host that may make the control plane: %w", err)
+	}
+	for i := range hosts.Items {
+		other := &hosts.Items[i]
+		if !sameControlPlane(other, s.host) || !mayInit(other.Spec.Desired) {
+			continue
+		}
+		withdraw(other.Spec.Desired)
+		if err := r.Client.Update(ctx, other); err != nil {
+			return fmt.Errorf("withdraw the making of the control plane from Host %s: %w", other.Name, err)
+		}
+	}
+	return nil
+}
+
+// mayInit says whether an operation lets its host make the control plane, at this or a further try.
+func mayInit(desired *infrav1.HostDesired) bool {
+	return desired != nil && desired.Phase == infrav1.HostDesiredBootstrapped && !ptr.Deref(desired.Bootstrapped, false) && ptr.Deref(desired.InitializesControlPlane, false)
+}
+
+// withdraw takes the bootstrap data as well: it makes a control plane, so a host that has not begun
+// must not join with it.
+func withdraw(desired *infrav1.HostDesired) {
+	desired.InitializesControlPlane, desired.BootstrapSecretName = ptr.To(false), ""
+}
+
+func sameControlPlane(other, h *infrav1.Host) bool {
+	return other.Name != h.Name && host.OfControlPlane(other) && other.Spec.Claim.ClusterName == h.Spec.Claim.ClusterName
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -208,6 +209,8 @@ func TestDecisionStands(t *testing.T) {
 	assertInitializes(t, agent, ptr.To(true))
 
 	// A host that joins does so in a Cluster that loses its status, too.
+	agent.Obey(t, w.clock.Now())
+	w.reconcile(key)
 	second := w.host("host-2")
 	joins := w.machine("m2", controlPlane)
 	w.reconcile(joins)
@@ -242,6 +245,49 @@ func TestInitIsWithdrawn(t *testing.T) {
 			}
 		})
 	}
+}
+
+// No host joins while another one may make the control plane at a further try, wherever the
+// manager ends, and whatever its cache shows. The data goes as well: one that has not begun must not
+// join with data that makes a control plane.
+func TestInitIsWithdrawnBeforeAnotherJoins(t *testing.T) {
+	for seen, cache := range map[string]client.WithWatch{"shown by the cache": env.Client, "behind": withoutHosts(env.Client)} {
+		t.Run(seen, func(t *testing.T) {
+			// Finalizer, claimID, claim, providerID, what is withdrawn, the operation, and the status.
+			testenv.KilledAtEachWrite(t, 7, func(t *testing.T, crash *testenv.Crash) {
+				w := crashWorld(t)
+				first, key := w.host("host-1"), w.machine("m1", controlPlane)
+				w.reconcile(key)
+				w.setCluster(initializedByCondition)
+				second, joins := w.host("host-2"), w.machine("m2", controlPlane)
+				r := w.reconciler(testenv.NewCrashing(cache, crash))
+				r.APIReader = env.Client
+				for range 6 {
+					_, _ = r.Reconcile(t.Context(), ctrl.Request{NamespacedName: joins})
+				}
+				mayJoin := second.Host(t).Spec.Desired != nil
+				for _, when := range []string{"then", "after its own reconcile"} {
+					if d := first.Host(t).Spec.Desired; mayJoin && (ptr.Deref(d.InitializesControlPlane, true) || d.BootstrapSecretName != "") {
+						t.Errorf("%s: host-2 may join, and host-1 has %+v", when, d)
+					}
+					w.reconcile(key)
+				}
+			})
+		})
+	}
+}
+
+// withoutHosts does not list the first host, as a cache that has not seen it.
+func withoutHosts(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := c.List(ctx, list, options...)
+			if hosts, ok := list.(*infrav1.HostList); ok {
+				hosts.Items = slices.DeleteFunc(hosts.Items, func(h infrav1.Host) bool { return h.Name == "host-1" })
+			}
+			return err
+		},
+	})
 }
 
 // A manager of before has requested bootstraps without the decision. Agents wait for it.

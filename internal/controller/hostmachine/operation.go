@@ -114,6 +114,7 @@ func (r *Reconciler) reportOperation(ctx context.Context, s *scope, changed *inf
 // Secret may change, and who makes the control plane as awaitControlPlane and withdrawInit say.
 func (r *Reconciler) desired(ctx context.Context, s *scope) (*infrav1.HostDesired, error) {
 	desired := s.host.Spec.Desired.DeepCopy()
+	withdrawn := desired != nil && desired.BootstrapSecretName == ""
 	if desired == nil {
 		var err error
 		if desired, err = r.newOperation(ctx, s); err != nil {
@@ -123,7 +124,7 @@ func (r *Reconciler) desired(ctx context.Context, s *scope) (*infrav1.HostDesire
 	switch {
 	case ptr.Deref(s.hostMachine.Status.Initialization.Provisioned, false):
 		host.RecordBootstrap(desired)
-	case desired.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.BootstrapSecret != "":
+	case desired.Phase == infrav1.HostDesiredBootstrapped && s.owner != nil && s.owner.BootstrapSecret != "" && !withdrawn:
 		desired.BootstrapSecretName = s.owner.BootstrapSecret
 	}
 	if s.initializes != nil {
