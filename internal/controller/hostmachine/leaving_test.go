@@ -104,6 +104,21 @@ var leavers = map[string]func(w *world) leaver{
 		machinePool, pool := testenv.NewMachinePool(w.t, env.Client, w.namespace, "workers", 1)
 		return leaver{w: w, key: w.member(pool, machinePool), object: clusterOf(w)}
 	},
+	"Machine of a pool": func(w *world) leaver {
+		machinePool, pool := testenv.NewMachinePool(w.t, env.Client, w.namespace, "workers", 1)
+		key := w.member(pool, machinePool)
+		machine := &clusterv1.Machine{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName}},
+			Spec: clusterv1.MachineSpec{
+				ClusterName: testenv.ClusterName, Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("s")},
+				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: key.Name},
+			},
+		}
+		if err := env.Client.Create(context.Background(), machine); err != nil {
+			w.t.Fatal(err)
+		}
+		return leaver{w: w, key: key, object: machine}
+	},
 	"HostMachine": func(w *world) leaver {
 		return leaver{w: w, key: w.machine("m1"), object: &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "m1"}}}
 	},

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -126,11 +127,20 @@ func TestMachineLeaves(t *testing.T) {
 	controlPlane := func() client.Object {
 		return &controlplanev1.KubeadmControlPlane{ObjectMeta: meta("plane")}
 	}
+	memberMachine := func(of string) client.Object {
+		return &clusterv1.Machine{ObjectMeta: meta("pool-1"), Spec: clusterv1.MachineSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: of,
+		}}}
+	}
 	for name, tc := range map[string]struct {
 		// leaves is deleted, at is what it is in world.
 		at   int
 		gone bool
 		pool bool
+		// more is one more object, the last one.
+		more client.Object
+		// kind of what made the Machine, if it is not a KubeadmControlPlane.
+		kind string
 		want string
 	}{
 		"nothing":                    {at: -1},
@@ -146,6 +156,12 @@ func TestMachineLeaves(t *testing.T) {
 		"HostMachinePool":            {at: 5, pool: true, want: "HostMachinePool pool is being deleted"},
 		"KubeadmControlPlane":        {at: 7, want: "KubeadmControlPlane plane is being deleted"},
 		"KubeadmControlPlane, gone":  {at: 7, gone: true},
+		"other control plane":        {at: 8, more: other("plane"), kind: otherPlane.Kind, want: "OtherControlPlane plane is being deleted"},
+		"other control plane, there": {at: -1, more: other("plane"), kind: otherPlane.Kind},
+		"other control plane, gone":  {at: -1, kind: otherPlane.Kind},
+		"Machine of a pool":          {at: 8, more: memberMachine("pool-1"), pool: true, want: "Machine pool-1 is being deleted"},
+		"Machine of a pool, there":   {at: -1, more: memberMachine("pool-1"), pool: true},
+		"Machine of its name":        {at: 8, more: memberMachine("other"), pool: true},
 		"pool of another, a Machine": {at: 2, pool: true},
 		"Machine of another, a pool": {at: 5},
 	} {
@@ -156,6 +172,13 @@ func TestMachineLeaves(t *testing.T) {
 				APIVersion: "controlplane.cluster.x-k8s.io/v1beta1", Kind: "KubeadmControlPlane", Name: "plane", Controller: ptr.To(true),
 			}})
 			objects = append(objects, plane)
+			if tc.more != nil {
+				objects = append(objects, tc.more)
+			}
+			if tc.kind != "" {
+				ref := &machine.GetOwnerReferences()[0]
+				machine.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: otherPlane.GroupVersion().String(), Kind: tc.kind, Name: ref.Name, Controller: ptr.To(true)}})
+			}
 			if tc.at >= 0 && !tc.gone {
 				objects[tc.at].SetFinalizers([]string{"example.com/held-up"})
 				objects[tc.at].SetDeletionTimestamp(ptr.To(metav1.Now()))
@@ -172,6 +195,15 @@ func TestMachineLeaves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// other is a control plane of another provider, of which only the metadata counts.
+func other(name string) client.Object {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(otherPlane)
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	return o
 }
 
 func TestPoolLeaves(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// makers are the kinds that own Machines. All others cannot be read.
+// makers are the kinds that own Machines, besides the control planes of other providers in the group
+// of Cluster API. All others cannot be read.
 var makers = []schema.GroupVersionKind{
 	clusterv1.GroupVersion.WithKind("MachineSet"),
 	clusterv1.GroupVersion.WithKind("MachineDeployment"),
@@ -106,8 +107,8 @@ func deleting(kind string, o client.Object) string {
 	return fmt.Sprintf("%s %s is being deleted", kind, o.GetName())
 }
 
-// MakerLeaves reads live whether the MachineSet, the MachineDeployment or the
-// KubeadmControlPlane that made a machine is being deleted, and says which; empty when none is.
+// MakerLeaves reads live whether the MachineSet, the MachineDeployment or the control plane
+// that made a machine is being deleted, and says which; empty when none is.
 // One that is gone says nothing: its Machines may have been kept on purpose.
 func MakerLeaves(ctx context.Context, live client.Reader, namespace string, owner *Owner) (string, error) {
 	for ref := owner.maker; ref != nil; {
@@ -133,10 +134,14 @@ func MakerLeaves(ctx context.Context, live client.Reader, namespace string, owne
 }
 
 func makerOf(ref *metav1.OwnerReference) (schema.GroupVersionKind, bool) {
+	version, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		return schema.GroupVersionKind{}, false
+	}
 	for _, kind := range makers {
-		if version, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && version.Group == kind.Group && ref.Kind == kind.Kind {
+		if version.Group == kind.Group && ref.Kind == kind.Kind {
 			return kind, true
 		}
 	}
-	return schema.GroupVersionKind{}, false
+	return version.WithKind(ref.Kind), version.Group == controlplanev1.GroupVersion.Group
 }

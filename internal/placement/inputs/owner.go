@@ -80,6 +80,13 @@ func poolOwner(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*O
 	if found, err := getOwner(ctx, c, pool, clusterv1.GroupVersion.Group, "MachinePool", machinePool); err != nil || !found {
 		return nil, err
 	}
+	leaving := PoolLeaving(pool, machinePool, nil)
+	if leaving == "" {
+		var err error
+		if leaving, err = memberMachineLeaving(ctx, c, m); err != nil {
+			return nil, err
+		}
+	}
 	template := machinePool.Spec.Template.Spec
 	return &Owner{
 		Description:     "MachinePool " + machinePool.Name,
@@ -88,8 +95,22 @@ func poolOwner(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*O
 		FailureDomains:  machinePool.Spec.FailureDomains,
 		BootstrapSecret: ptr.Deref(template.Bootstrap.DataSecretName, ""),
 		BootstrapConfig: template.Bootstrap.ConfigRef,
-		Leaving:         PoolLeaving(pool, machinePool, nil),
+		Leaving:         leaving,
 	}, nil
+}
+
+// memberMachineLeaving says that the Machine that Cluster API made for a member of a pool is being
+// deleted, which deletes the HostMachine once no hook holds the Machine up any more; empty while it is
+// not. It has the name of its HostMachine.
+func memberMachineLeaving(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (string, error) {
+	machine := &clusterv1.Machine{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(m), machine); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("get Machine %s of a pool: %w", m.Name, err)
+	}
+	if ref := machine.Spec.InfrastructureRef; ref.Kind != "HostMachine" || ref.Name != m.Name || ref.APIGroup != infrav1.GroupVersion.Group {
+		return "", nil
+	}
+	return deleting("Machine", machine), nil
 }
 
 // getOwner reads the owner of a kind, whatever the version of the reference. It returns
