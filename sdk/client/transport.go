@@ -20,29 +20,43 @@ import (
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
-// metadata are the addresses at which clouds serve metadata and credentials to a machine alone,
-// besides link-local ones: of Amazon and Google by IPv6, of Azure, of Alibaba and of Oracle.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("168.63.129.16"),
-	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("192.0.0.192"),
+// refused are, besides link-local addresses, those at which clouds serve metadata and credentials to a
+// machine alone: of Amazon, where pods get credentials as well, Google and Scaleway by IPv6, of Azure, of Alibaba
+// and of Oracle; and those of this network and of all machines, which are no endpoint's.
+var refused = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"), netip.MustParsePrefix("fd00:42::42/128"),
+	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("255.255.255.255/32"),
 }
 
-// translated are the networks whose addresses end with one of IPv4, which NAT64 translates to.
-var translated = netip.MustParsePrefix("64:ff9b::/96")
+// embedding are networks whose addresses have one of IPv4 from a byte on, which a router may translate
+// to: NAT64 of RFC 6052 and 8215, 6to4, and addresses of IPv4 in IPv6 of RFC 4291 and 2765.
+var embedding = []struct {
+	network netip.Prefix
+	at      int
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12}, {netip.MustParsePrefix("64:ff9b:1::/48"), 12}, {netip.MustParsePrefix("2002::/16"), 2},
+	{netip.MustParsePrefix("::/96"), 12}, {netip.MustParsePrefix("::ffff:0:0:0/96"), 12},
+}
 
 // RefuseLinkLocal is the default of Options.AllowAddress. It refuses what no endpoint that a user
-// names may have: link-local, multicast and unspecified addresses, and the others at which clouds
-// serve metadata, also behind NAT64. A program that sets DialContext has to call it, or something
+// names may have: link-local, multicast, broadcast and unspecified addresses, and the others at which clouds
+// serve metadata, also within an address of IPv6, as behind NAT64. A program that sets DialContext has to call it, or something
 // stricter, for the address after name resolution.
 func RefuseLinkLocal(address netip.Addr) error {
 	address = address.Unmap().WithZone("")
-	if translated.Contains(address) {
-		bytes := address.As16()
-		if err := RefuseLinkLocal(netip.AddrFrom4([4]byte(bytes[12:]))); err != nil {
-			return err
+	if address.IsLoopback() {
+		return nil
+	}
+	for _, e := range embedding {
+		if bytes := address.As16(); e.network.Contains(address) {
+			if err := RefuseLinkLocal(netip.AddrFrom4([4]byte(bytes[e.at : e.at+4]))); err != nil {
+				return err
+			}
 		}
 	}
-	if address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified() || slices.Contains(metadata, address) {
+	isRefused := slices.ContainsFunc(refused, func(network netip.Prefix) bool { return network.Contains(address) })
+	if address.IsLinkLocalUnicast() || address.IsMulticast() || address.IsUnspecified() || isRefused {
 		return fmt.Errorf("an endpoint must not have the address %s", address)
 	}
 	return nil

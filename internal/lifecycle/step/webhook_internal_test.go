@@ -14,6 +14,7 @@ func TestDestination(t *testing.T) {
 		"127.0.0.1": false, "::1": false, "::ffff:127.0.0.1": false, "0.0.0.0": false, "0.1.2.3": false, "::": false,
 		"10.96.0.1": false, "10.244.3.7": false, "172.16.0.1": false, "192.168.1.1": false, "100.64.0.1": false, "fd12::1": false, "fec0::1": false,
 		"::ffff:10.96.0.1": false, "64:ff9b::a60:1": false, "64:ff9b:1::1": false, "2002:a60:1::": false, "240.0.0.1": false, "255.255.255.255": false,
+		"::10.96.0.1": false, "::ffff:0:10.96.0.1": false, "2001::1": false, "2001:4860::1": true,
 		"10.20.1.1": true, "::ffff:10.20.1.1": true, "10.21.0.1": false, "fd00:1::7": true, "fd00:2::7": false,
 		// Not even if somebody allows it.
 		"168.63.129.16": false, "100.100.100.200": false, "fd00:ec2::254": false, "64:ff9b::a9fe:a9fe": false, "168.63.129.17": true,

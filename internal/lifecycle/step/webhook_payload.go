@@ -102,14 +102,17 @@ func sign(key []byte, id string, at time.Time, body []byte) string {
 // pods are among them in practice.
 var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
-	netip.MustParsePrefix("100.64.0.0/10"),  // shared address space, RFC 6598
-	netip.MustParsePrefix("192.0.0.0/24"),   // IETF protocol assignments, RFC 6890
-	netip.MustParsePrefix("198.18.0.0/15"),  // benchmarks, RFC 2544
-	netip.MustParsePrefix("240.0.0.0/4"),    // reserved, and broadcast
-	netip.MustParsePrefix("64:ff9b::/96"),   // IPv4 behind NAT64, RFC 6052
-	netip.MustParsePrefix("64:ff9b:1::/48"), // the same, RFC 8215
-	netip.MustParsePrefix("2002::/16"),      // IPv4 behind 6to4, RFC 3056
-	netip.MustParsePrefix("fec0::/10"),      // site-local, RFC 3879
+	netip.MustParsePrefix("100.64.0.0/10"),   // shared address space, RFC 6598
+	netip.MustParsePrefix("192.0.0.0/24"),    // IETF protocol assignments, RFC 6890
+	netip.MustParsePrefix("198.18.0.0/15"),   // benchmarks, RFC 2544
+	netip.MustParsePrefix("240.0.0.0/4"),     // reserved, and broadcast
+	netip.MustParsePrefix("64:ff9b::/96"),    // IPv4 behind NAT64, RFC 6052
+	netip.MustParsePrefix("64:ff9b:1::/48"),  // the same, RFC 8215
+	netip.MustParsePrefix("2002::/16"),       // IPv4 behind 6to4, RFC 3056
+	netip.MustParsePrefix("2001::/32"),       // the same by Teredo, RFC 4380
+	netip.MustParsePrefix("::/96"),           // IPv4 within IPv6, RFC 4291
+	netip.MustParsePrefix("::ffff:0:0:0/96"), // the same, RFC 2765
+	netip.MustParsePrefix("fec0::/10"),       // site-local, RFC 3879
 }
 
 // checkDestination says why no endpoint may have an address, which is as resolved: public

@@ -136,7 +136,7 @@ func TestRefuse(t *testing.T) {
 		"192.0.2.10": false, "10.0.0.1": false, "2001:db8::1": false,
 		"127.0.0.1": true, "127.8.9.1": true, "::1": true, "::ffff:127.0.0.1": true, "0.0.0.0": true, "::": true,
 		"fd00:ec2::254": true, "fd20:ce::254": true, "168.63.129.16": true, "::ffff:168.63.129.16": true, "100.100.100.200": true, "192.0.0.192": true,
-		"169.254.169.254": true, "64:ff9b::a9fe:a9fe": true, "fe80::1": true, "224.0.0.1": true, "10.88.0.1": true, "::ffff:10.88.0.11": true, "fd00:88::200": true,
+		"169.254.169.254": true, "64:ff9b::a9fe:a9fe": true, "2002:a9fe:a9fe::1": true, "0.1.2.3": true, "fd00:ec2::23": true, "fe80::1": true, "224.0.0.1": true, "10.88.0.1": true, "::ffff:10.88.0.11": true, "fd00:88::200": true,
 	} {
 		if err := serve.Refuse(netip.MustParseAddr(address)); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
