@@ -84,6 +84,9 @@ func TestChaos(t *testing.T) {
 		r.round(ctx)
 	}
 	if !t.Failed() {
+		r.release(ctx)
+	}
+	if !t.Failed() {
 		r.judgeAll(r.log.Entries())
 	}
 	r.notef("seed %d: %d faults in %d rounds, %d versions of objects; converged within %s of %s at most: %s", *seed, faultsIn(r.done), r.rounds,
@@ -227,7 +230,7 @@ func (r *run) converge(ctx context.Context, limit time.Duration) time.Duration {
 	began, since := time.Now(), time.Time{}
 	enrolled, told := began, began
 	for {
-		missing := r.missing()
+		missing := append(r.missing(), r.sweep(ctx)...)
 		if len(missing) > 0 && time.Since(told) > 30*time.Second {
 			told = time.Now()
 			r.notef("still missing: %s", strings.Join(missing, "; "))

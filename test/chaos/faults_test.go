@@ -160,6 +160,14 @@ var faults = []fault{
 		Kind:  schedule.Kind{Name: "poison the report of a host", Needs: thePlane, Fits: aHost, Draw: anyHost},
 		apply: poison,
 	},
+	{
+		Kind: schedule.Kind{Name: "leave things on a host", Needs: thePlane, Fits: aHost, Draw: func(r *rand.Rand, s *schedule.State) schedule.Arguments {
+			drawn := anyHost(r, s)
+			drawn.Pick = r.IntN(1 << 30)
+			return drawn
+		}},
+		apply: leaveSome,
+	},
 }
 
 func oneCluster(s *schedule.State) bool { return s.Second == 0 }

@@ -34,6 +34,11 @@ type plane struct {
 	heldUp string
 	// elected is the host that had the address of the first cluster when its agent was stopped.
 	elected string
+	// left is on hosts that have not been reset since; gone and named count what was judged, and cannot is what
+	// hosts have no program for.
+	left        []left
+	gone, named int
+	cannot      []string
 }
 
 // hosts of the plane: a control plane, workers, one that is spare, and one for a second

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 )
@@ -124,6 +125,15 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		})
 	}
 	return all
+}
+
+// Kinds are the kinds of all traces.
+func Kinds(ctx context.Context) (kinds []string) {
+	full := journal.State{Baseline: &journal.Baseline{}, Operation: &journal.Operation{Phase: infrav1.HostDesiredReset, ResetPolicy: infrav1.ResetPolicyFull}}
+	for _, t := range (Cleaner{}).traces(ctx, full, nil) {
+		kinds = append(kinds, t.kind)
+	}
+	return kinds
 }
 
 // RecordedKinds are the kinds that clean.ignore may name.
