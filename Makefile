@@ -338,6 +338,7 @@ failures: ## Why tests of the last runs failed, a line of each thing they said
 
 bench: build ## Measure the figures of docs/performance.md and print the tables
 	go run ./test/bench -bin $(BIN)
+	go test -run '^$$' -bench BenchmarkProof -benchtime 5x ./internal/agent/effects/reset
 	$(MAKE) --no-print-directory bench-runtime
 	$(MAKE) --no-print-directory bench-scale
 

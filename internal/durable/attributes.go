@@ -31,20 +31,20 @@ const (
 // computed are extended attributes that the kernel and its security modules make.
 var computed = []string{"security.selinux", "security.ima", "security.evm", "security.SMACK64"}
 
-// AttributesOf returns those of an open file or directory. A file system that has none is no error.
-func AttributesOf(f *os.File) (Attributes, error) {
+// AttributesOf returns those of an open file or directory, by its descriptor. A file system that has none is no error.
+func AttributesOf(fd int) (Attributes, error) {
 	a := Attributes{}
-	flags := inodeFlags(f)
+	flags := inodeFlags(fd)
 	a.Immutable, a.AppendOnly = flags&flagImmutable != 0, flags&flagAppendOnly != 0
-	names, err := extendedNames(f)
+	names, err := extendedNames(fd)
 	for _, name := range names {
 		value := make([]byte, 1<<16) // XATTR_SIZE_MAX
-		n, err := unix.Fgetxattr(int(f.Fd()), name, value)
+		n, err := unix.Fgetxattr(fd, name, value)
 		if errors.Is(err, unix.ENODATA) {
 			continue
 		}
 		if err != nil {
-			return a, fmt.Errorf("read attribute %s of %s: %w", name, f.Name(), err)
+			return a, fmt.Errorf("read attribute %s: %w", name, err)
 		}
 		if a.Extended == nil {
 			a.Extended = map[string][]byte{}
@@ -54,21 +54,21 @@ func AttributesOf(f *os.File) (Attributes, error) {
 	return a, err
 }
 
-func inodeFlags(f *os.File) uint32 {
-	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+func inodeFlags(fd int) uint32 {
+	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
 	if err != nil {
 		return 0
 	}
 	return flags
 }
 
-func extendedNames(f *os.File) ([]string, error) {
-	size, err := unix.Flistxattr(int(f.Fd()), nil)
+func extendedNames(fd int) ([]string, error) {
+	size, err := unix.Flistxattr(fd, nil)
 	if size <= 0 || err != nil {
 		return nil, unlessUnsupported(err)
 	}
 	list := make([]byte, size)
-	if size, err = unix.Flistxattr(int(f.Fd()), list); err != nil {
+	if size, err = unix.Flistxattr(fd, list); err != nil {
 		return nil, unlessUnsupported(err)
 	}
 	names := strings.Split(strings.TrimRight(string(list[:size]), "\x00"), "\x00")
@@ -88,7 +88,7 @@ func unlessUnsupported(err error) error {
 // is an error: the user may have moved another file there.
 func (d *Dir) SetAttributes(name string, want Attributes) error {
 	return d.withInode(name, func(f *os.File) error {
-		is, err := AttributesOf(f)
+		is, err := AttributesOf(int(f.Fd()))
 		if err != nil || is.equal(want) {
 			return err
 		}
@@ -107,7 +107,7 @@ func (d *Dir) SetAttributes(name string, want Attributes) error {
 			}
 		}
 		if want.Immutable || want.AppendOnly {
-			flags := inodeFlags(f)
+			flags := inodeFlags(int(f.Fd()))
 			if want.Immutable {
 				flags |= flagImmutable
 			}
@@ -129,7 +129,7 @@ func (a Attributes) equal(b Attributes) bool {
 
 // unlock lets an open file be changed and removed.
 func unlock(f *os.File) error {
-	flags := inodeFlags(f)
+	flags := inodeFlags(int(f.Fd()))
 	if flags&(flagImmutable|flagAppendOnly) == 0 {
 		return nil
 	}

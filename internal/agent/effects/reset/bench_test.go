@@ -20,6 +20,12 @@ import (
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
+// The targets of docs/performance.md.
+const (
+	mostSeconds = 1.5
+	mostBytes   = 2 << 20
+)
+
 // BenchmarkProof is what the record and the proof add to a claim, on a host with 20,000 files of 4 KiB in /etc
 // and 1,000 routes: a record, the look at what changed when the bootstrap has ended, and a proof. record-bytes is
 // what stays on the disk, cpu-s what a busy machine does not prolong.
@@ -85,6 +91,10 @@ func BenchmarkProof(b *testing.B) {
 		}
 		size = info.Size()
 	}
-	b.ReportMetric((used()-began).Seconds()/float64(b.N), "cpu-s/op")
+	took := (used() - began).Seconds() / float64(b.N)
+	b.ReportMetric(took, "cpu-s/op")
 	b.ReportMetric(float64(size), "record-bytes")
+	if took > mostSeconds || size > mostBytes {
+		b.Errorf("a claim costs %.2f CPU seconds and %d bytes, want %.1f and %d at most", took, size, mostSeconds, mostBytes)
+	}
 }

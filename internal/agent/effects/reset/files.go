@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -17,8 +16,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -268,52 +265,89 @@ func describe(file string, d fs.DirEntry, added bool) (string, error) {
 }
 
 func describeAs(file string, d fs.DirEntry, p place) (string, error) {
-	info, err := d.Info()
-	if err != nil {
-		return "", err
+	is, fd := unix.Stat_t{}, -1
+	if !p.added && (d.IsDir() || d.Type().IsRegular()) {
+		// An os.File takes twice as long, and so does to find it by name once more; there are many files.
+		var err error
+		fd, err = unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			defer func() { _ = unix.Close(fd) }()
+			err = unix.Fstat(fd, &is)
+		}
+		if err != nil {
+			return "", &fs.PathError{Op: "open", Path: file, Err: err}
+		}
+	} else if err := unix.Lstat(file, &is); err != nil {
+		return "", &fs.PathError{Op: "lstat", Path: file, Err: err}
 	}
-	owner, _ := info.Sys().(*syscall.Stat_t)
-	if owner == nil {
-		owner = &syscall.Stat_t{}
-	}
-	who := fmt.Sprintf("%o %d:%d", info.Mode().Perm()|info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky), owner.Uid, owner.Gid)
+	mode := modeOf(is.Mode)
+	who := fmt.Sprintf("%o %d:%d", mode&^fs.ModeType, is.Uid, is.Gid)
 	switch {
-	case info.Mode()&fs.ModeSymlink != 0:
+	case mode&fs.ModeSymlink != 0:
 		target, err := os.Readlink(file)
 		return "link " + target, err
-	case !info.IsDir() && !info.Mode().IsRegular():
-		return info.Mode().Type().String() + " " + who, nil
-	case p.added && info.IsDir():
+	case !mode.IsDir() && !mode.IsRegular():
+		return mode.Type().String() + " " + who, nil
+	case fd < 0 && mode.IsDir():
 		return "dir " + who, nil
-	case p.added:
+	case fd < 0:
 		return "file " + who, nil
 	}
-	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	attributes, err := attributesOf(fd)
 	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	attributes, err := attributesOf(f)
-	if err != nil {
-		return "", err
+		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	switch {
-	case info.IsDir():
+	case mode.IsDir():
 		return "dir " + who + " " + attributes, nil
-	case info.Size() > maxDigested || p.sized:
+	case is.Size > maxDigested || p.sized:
 		// Whoever changes it can set the one time back, but not the other.
-		return fmt.Sprintf("file %s %d bytes of %d %d %s", who, info.Size(), info.ModTime().UnixNano(), time.Unix(owner.Ctim.Unix()).UnixNano(), attributes), nil
+		return fmt.Sprintf("file %s %d bytes of %d %d %s", who, is.Size, is.Mtim.Nano(), is.Ctim.Nano(), attributes), nil
 	}
-	sum, err := digestOf(f)
-	return "file " + who + " " + sum + " " + attributes, err
+	sum, err := digestOf(fd, int(is.Size))
+	if err != nil {
+		return "", &fs.PathError{Op: "read", Path: file, Err: err}
+	}
+	return "file " + who + " " + sum + " " + attributes, nil
+}
+
+// modeOf is a mode of the kernel as package fs has it.
+func modeOf(mode uint32) fs.FileMode {
+	is := fs.FileMode(mode & 0o777)
+	if mode&unix.S_ISUID != 0 {
+		is |= fs.ModeSetuid
+	}
+	if mode&unix.S_ISGID != 0 {
+		is |= fs.ModeSetgid
+	}
+	if mode&unix.S_ISVTX != 0 {
+		is |= fs.ModeSticky
+	}
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return is
+	case unix.S_IFDIR:
+		return is | fs.ModeDir
+	case unix.S_IFLNK:
+		return is | fs.ModeSymlink
+	case unix.S_IFIFO:
+		return is | fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return is | fs.ModeSocket
+	case unix.S_IFBLK:
+		return is | fs.ModeDevice
+	case unix.S_IFCHR:
+		return is | fs.ModeDevice | fs.ModeCharDevice
+	}
+	return is | fs.ModeIrregular
 }
 
 // plain is a file or directory without attributes.
 const plain = "-"
 
 // attributesOf puts the attributes of a file into a word.
-func attributesOf(f *os.File) (string, error) {
-	a, err := durable.AttributesOf(f)
+func attributesOf(fd int) (string, error) {
+	a, err := durable.AttributesOf(fd)
 	if err != nil || !a.Immutable && !a.AppendOnly && len(a.Extended) == 0 {
 		return plain, err
 	}
@@ -346,54 +380,75 @@ func contentOf(is string) (string, bool) {
 // buffers are for reading files, of which there are many.
 var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-func digestOf(f *os.File) (string, error) {
-	sum := sha256.New()
+// digestOf reads a file of that size, up to maxDigested.
+func digestOf(fd, size int) (string, error) {
 	buffer := buffers.Get().(*[64 << 10]byte) //nolint:forcetypeassert // it has no others
 	defer buffers.Put(buffer)
-	if _, err := io.CopyBuffer(sum, io.LimitReader(f, maxDigested), buffer[:]); err != nil {
-		return "", err
+	sum, read := sha256.New(), 0
+	for read < maxDigested {
+		n, err := unix.Read(fd, buffer[:min(len(buffer), maxDigested-read)])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, _ = sum.Write(buffer[:n])
+		if read += n; n == 0 || read == size {
+			break // what is written from now on, the next look sees
+		}
 	}
 	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)[:12]), nil
 }
 
-// firstKept has the files of network plugins first, and those of /etc before others.
-func firstKept(a, b string) int {
-	rank := func(name string) int {
-		switch p, _ := placeOf(name); {
-		case p.plugin:
-			return 0
-		case p.path == "/etc":
-			return 1
-		default:
-			return 2
-		}
+// candidate is a file whose content may be kept. Those of network plugins come first, and those of /etc before others.
+type candidate struct {
+	rank int
+	name string
+}
+
+func rankOf(name string) int {
+	switch p, _ := placeOf(name); {
+	case p.plugin:
+		return 0
+	case p.path == "/etc":
+		return 1
+	default:
+		return 2
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a, b))
 }
 
 // contents keeps what can be put back: small files that everybody may read. Those that the agent
 // itself replaces are kept whatever they are: see Keep.
 func (c Cleaner) contents(files entries) (map[string][]byte, error) {
-	all, size := map[string][]byte{}, 0
-	for _, name := range slices.SortedFunc(keys(files), firstKept) {
-		is := files[name]
-		f := strings.Fields(is)
-		if _, read := contentOf(is); !read || len(f[1]) < 3 || f[1][len(f[1])-1] < '4' || strings.HasPrefix(name, "/usr/lib/") || below(trustMade, name) || below(trustSources, name) {
+	var candidates []candidate
+	for name, is := range files {
+		if _, read := contentOf(is); !read || strings.HasPrefix(name, "/usr/lib/") || below(trustMade, name) || below(trustSources, name) {
 			continue // a package has those of /usr, and certificates are made of others
 		}
-		info, err := os.Lstat(c.Root.Path(name))
-		if err != nil || info.Size() > maxContent || size+int(info.Size()) > maxContents {
-			continue // it is compared, and named when it is not what it was
+		if mode, _, _ := strings.Cut(strings.TrimPrefix(is, "file "), " "); len(mode) >= 3 && mode[len(mode)-1] >= '4' {
+			candidates = append(candidates, candidate{rankOf(name), name})
+		}
+	}
+	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.rank, b.rank), strings.Compare(a.name, b.name)) })
+	all, size := map[string][]byte{}, 0
+	for _, k := range candidates {
+		if size > maxContents-maxContent {
+			break // others are compared, and named when they are not what they were
+		}
+		info, err := os.Lstat(c.Root.Path(k.name))
+		if err != nil || info.Size() > maxContent {
+			continue
 		}
 		var content []byte
-		err = durable.WithParent(string(c.Root), name, func(d *durable.Dir, file string) (err error) {
+		err = durable.WithParent(string(c.Root), k.name, func(d *durable.Dir, file string) (err error) {
 			content, _, err = d.ReadFile(file, maxContent)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		all[name], size = content, size+len(content)
+		all[k.name], size = content, size+len(content)
 	}
 	return all, nil
 }
