@@ -127,14 +127,14 @@ const (
 	// AgentReleaseRolledOutReason means that all agents that update themselves run the
 	// version.
 	AgentReleaseRolledOutReason = "RolledOut"
-	// AgentReleaseRollingOutReason means that agents are being updated; the message tells
-	// which failure domain it is, and for whom it waits.
+	// AgentReleaseRollingOutReason means that agents are being updated; the message has the failure
+	// domain, and the hosts it waits for.
 	AgentReleaseRollingOutReason = "RollingOut"
 	// AgentReleasePausedReason means that spec.paused holds the rollout.
 	AgentReleasePausedReason = "Paused"
-	// AgentReleaseHaltedReason means that an agent went back to its former version, and no
-	// other one is asked to update. The message names the host; its Host and the log of
-	// slipway-agent there have why. Load a mended release.
+	// AgentReleaseHaltedReason means that an agent returned to its previous version, and no other
+	// one updates. The message names the host; its Host and the log of slipway-agent there have
+	// why. Load a corrected release.
 	AgentReleaseHaltedReason = "Halted"
 	// AgentReleaseNotOfManagerReason means that the release is of another version than the
 	// manager, which rolls out its own one. Upgrade the manager to roll it out.

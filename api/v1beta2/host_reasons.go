@@ -2,19 +2,19 @@ package v1beta2
 
 // Reasons of the conditions Ready and Available of a Host.
 const (
-	// HostEnrollingReason means that no agent has said yet whether the host is clean. Start
+	// HostEnrollingReason means that no agent has reported yet whether the host is clean. Start
 	// slipway-agent on the host if that lasts.
 	HostEnrollingReason = "Enrolling"
 	// HostAvailableReason means that the host can be claimed.
 	HostAvailableReason = "Available"
-	// HostClaimedReason means that a HostMachine claimed the host and the agent has not
-	// begun its bootstrap. If that lasts, an event of the Host tells what to mend.
+	// HostClaimedReason means that a HostMachine claimed the host and the agent has not begun its
+	// bootstrap. If that lasts, an event of the Host says what to correct.
 	HostClaimedReason = "Claimed"
 	// HostBootstrappingReason means that the agent bootstraps the host; the message has the
 	// step.
 	HostBootstrappingReason = "Bootstrapping"
-	// HostBootstrapFailedReason means that the bootstrap failed for good; the message has
-	// the step. Delete the Machine to try again on a clean host.
+	// HostBootstrapFailedReason means that the bootstrap failed permanently; the message has the
+	// step. Delete the Machine to try again on a clean host.
 	HostBootstrapFailedReason = "BootstrapFailed"
 	// HostRunningReason means that the host is a node of its cluster.
 	HostRunningReason = "Running"
@@ -22,43 +22,43 @@ const (
 	HostUpgradingReason = "Upgrading"
 	// HostRebootingReason means that the host is being rebooted.
 	HostRebootingReason = "Rebooting"
-	// HostRebootFailedReason means that the host did not come back well from a reboot. Mend
-	// what the message says, then raise spec.reboots of its HostMachine.
+	// HostRebootFailedReason means that the host did not recover from a reboot. Repair what the
+	// message says, then increment spec.reboots of its HostMachine.
 	HostRebootFailedReason = "RebootFailed"
 	// HostAdoptingReason means that the agent takes over the node that runs on the host.
 	HostAdoptingReason = "Adopting"
-	// HostAdoptionRefusedReason means that the host has what the agent did not put there, or a
-	// node that cannot be adopted. Take it off the host, or ask for its adoption by spec.adopt
-	// of a HostMachine.
+	// HostAdoptionRefusedReason means that the host has software that the agent did not install, or
+	// a node that cannot be adopted. Remove it, or request its adoption by spec.adopt of a
+	// HostMachine.
 	HostAdoptionRefusedReason = "AdoptionRefused"
 	// HostResettingReason means that the agent resets the host, or is to do so.
 	HostResettingReason = "Resetting"
 	// HostResetFailedReason means that the reset failed; the message has the step. The agent tries
-	// again by itself, more and more slowly. Repair what the message names, or clean the host by hand
-	// and confirm it: `slipway host clear-quarantine`.
+	// again by itself, at growing intervals. Repair what the message names, or clean the host by
+	// hand and confirm it: `slipway host clear-quarantine`.
 	HostResetFailedReason = "ResetFailed"
-	// HostNotCleanReason means that there is no proof that the host is clean; the message
-	// lists what is left. Clean it by hand, then confirm that it is clean: `slipway host clear-quarantine`.
+	// HostNotCleanReason means that the host is not verified as clean; the message lists the
+	// leftovers. Clean it by hand, then confirm that it is clean: `slipway host clear-quarantine`.
 	HostNotCleanReason = "NotClean"
-	// HostRecordLostReason means that the agent does not know what was done to the host: its journal is
-	// lost or damaged. Look at the host; `slipway host reset` takes off what is found of a node, and
-	// `slipway host clear-quarantine` confirms that the rest is clean.
+	// HostRecordLostReason means that the agent lost its journal, or it is damaged. Check the host;
+	// `slipway host reset` removes what is recognized as a node's, and `slipway host
+	// clear-quarantine` confirms that the rest is clean.
 	HostRecordLostReason = "RecordLost"
-	// HostPreviousClaimReason means that the agent has a claim on record which the Host does not have, as after a
-	// restore, or when the Host was deleted and made again. `slipway host adopt` gives the host back to its
-	// Machine, `slipway host reset` resets it.
+	// HostPreviousClaimReason means that the agent has a record of a claim that the Host does not
+	// have, as after a restore, or when the Host was deleted and created again. `slipway host
+	// adopt` gives the host back to its Machine, `slipway host reset` resets it.
 	HostPreviousClaimReason = "PreviousClaim"
 	// HostManualResetReason means that the reset policy is Manual: the kubelet was stopped.
 	// Clean the host by hand, then confirm that it is clean: `slipway host clear-quarantine`.
 	HostManualResetReason = "ManualReset"
-	// HostWaitingForHookReason means that an extension holds the host back from being
-	// claimed again. The condition ReleaseHooksPassed tells who, and why.
+	// HostWaitingForHookReason means that an extension blocks the host's next claim. The condition
+	// ReleaseHooksPassed says which, and why.
 	HostWaitingForHookReason = "WaitingForHook"
 	// HostOrphanedClaimReason means that the HostMachine of the claim is gone and requested no
-	// reset. The host is left alone; ReleaseOrphanAnnotation is the word to reset it.
+	// reset. The host is not touched; ReleaseOrphanAnnotation requests its reset.
 	HostOrphanedClaimReason = "OrphanedClaim"
-	// HostAgentNotConnectedReason means that the heartbeat of the agent is not fresh. Look
-	// at the power and the network of the host, and whether slipway-agent runs.
+	// HostAgentNotConnectedReason means that the heartbeat of the agent is not fresh. Check power
+	// and network of the host, and that slipway-agent runs.
 	HostAgentNotConnectedReason = "AgentNotConnected"
 	// HostUnschedulableReason means that spec.unschedulable is set. Unset it when the host
 	// may be used.
@@ -68,13 +68,13 @@ const (
 	// HostAssignedReason means that spec.assignedNamespace gives the host to another
 	// namespace. `slipway host assign` deletes this Host once its agent is there.
 	HostAssignedReason = "Assigned"
-	// HostDuplicateIdentityReason means that another Host has the same key or machine-id, as
-	// cloned disks have. Give the clone an identity of its own, as the message says.
+	// HostDuplicateIdentityReason means that another Host has the same key or machine-id, as cloned
+	// disks have. Give the clone its own identity, as the message says.
 	HostDuplicateIdentityReason = "DuplicateIdentity"
-	// HostNotApprovedReason means that the HostApprovalPolicy of the namespace asks for an
-	// approval of the host: slipway host approve.
+	// HostNotApprovedReason means that the HostApprovalPolicy of the namespace requires an approval
+	// of the host: slipway host approve.
 	HostNotApprovedReason = "NotApproved"
-	// HostInventoryNotReportedReason means that the agent has not told architecture and
+	// HostInventoryNotReportedReason means that the agent has not reported architecture and
 	// capacity of the host yet. If that lasts, the log of slipway-agent on the host has why.
 	HostInventoryNotReportedReason = "InventoryNotReported"
 	// HostApprovalDeniedReason means that somebody denied the host by spec.approval. Delete
@@ -89,11 +89,11 @@ const (
 const (
 	// HostHeartbeatFreshReason means that the agent is connected.
 	HostHeartbeatFreshReason = "HeartbeatFresh"
-	// HostHeartbeatStaleReason means that the agent was heard of, and not lately. Look at the
-	// power and the network of the host, and whether slipway-agent runs.
+	// HostHeartbeatStaleReason means that the agent has reported, but not lately. Check power and
+	// network of the host, and that slipway-agent runs.
 	HostHeartbeatStaleReason = "HeartbeatStale"
-	// HostNoHeartbeatReason means that the agent has never been heard of. Start slipway-agent
-	// on the host. After a restore from a backup, annotate the Host as the message says.
+	// HostNoHeartbeatReason means that the agent has never reported. Start slipway-agent on the
+	// host. After a restore from a backup, annotate the Host as the message says.
 	HostNoHeartbeatReason = "NoHeartbeat"
 )
 
@@ -120,9 +120,8 @@ const (
 	// HostAgentUpdatingReason means that the agent fetches or tries the version. If that
 	// lasts, the message has why.
 	HostAgentUpdatingReason = "Updating"
-	// HostAgentUpdateFailedReason means that the new agent did not report in time, and the
-	// former one runs again. The log of slipway-agent on the host has why. Load a mended
-	// release.
+	// HostAgentUpdateFailedReason means that the new agent did not report in time, and the previous
+	// one runs again. The log of slipway-agent on the host has why. Load a corrected release.
 	HostAgentUpdateFailedReason = "UpdateFailed"
 )
 
@@ -146,11 +145,10 @@ const (
 // Reasons of the condition NodeIdentityKept of a Host.
 const (
 	// HostRenamedReason means that the host has another name than when it was bootstrapped. Its
-	// Node keeps its own. Set the name back, or replace the Machine, as the message says.
+	// Node keeps its own. Restore the name, or replace the Machine, as the message says.
 	HostRenamedReason = "HostRenamed"
-	// HostNodeAddressMissingReason means that the host does not have the address of its Node any
-	// more, so that nobody reaches its kubelet. Give the address back, or replace the Machine, as the
-	// message says.
+	// HostNodeAddressMissingReason means that the host no longer has the address of its Node, so
+	// nobody reaches its kubelet. Restore the address, or replace the Machine, as the message says.
 	HostNodeAddressMissingReason = "NodeAddressMissing"
 )
 
@@ -159,28 +157,28 @@ const (
 // slipway-agent.
 const HostEntriesInvalidReason = "EntriesInvalid"
 
-// HostJournalLostReason of the condition RecordKept of a Host means that the agent's journal is lost or
-// damaged; the message says how. What is there of a damaged one stays on the host.
+// HostJournalLostReason of the condition RecordKept of a Host means that the agent's journal is
+// lost or damaged; the message says how. A damaged one stays on the host.
 const HostJournalLostReason = "JournalLost"
 
 // HostFieldsRefusedReason of the condition ReportAccepted of a Host means that the API server
-// refused fields of the agent's report, which the Host lacks since. Bring the CRDs and the manager to
+// refused fields of the agent's report, which the Host lacks. Upgrade the CRDs and the manager to
 // the agent's version.
 const HostFieldsRefusedReason = "FieldsRefused"
 
-// Reasons of the condition ReadyToMove of a Host. HostAgentNotConnectedReason is one more:
-// the agent is handed over when it returns, which holds up no move.
+// Reasons of the condition ReadyToMove of a Host. HostAgentNotConnectedReason is one more: the
+// agent is handed over when it returns, which blocks no move.
 const (
 	// HostReadyToMoveReason means that the agent goes to the other management cluster as soon
 	// as the host is there.
 	HostReadyToMoveReason = "Ready"
-	// HostHandOverByHandReason means that the agent does not follow by itself. Bring it a
-	// bootstrap kubeconfig of the target.
+	// HostHandOverByHandReason means that the agent does not follow by itself. Give it a bootstrap
+	// kubeconfig of the target.
 	HostHandOverByHandReason = "HandOverByHand"
 	// HostOperationInProgressReason means that the agent is at work. Wait until it is done.
 	HostOperationInProgressReason = "OperationInProgress"
-	// HostNoHandOverReason means that nobody tells the agent where the host moves to. Make
-	// Secret slipway-hand-over, as the message says.
+	// HostNoHandOverReason means that the agent does not know where the host moves. Create Secret
+	// slipway-hand-over, as the message says.
 	HostNoHandOverReason = "NoHandOver"
 	// HostHandOverNotSignedReason means that the manager refuses to sign Secret
 	// slipway-hand-over; the message says what is wrong with it.
@@ -195,11 +193,11 @@ const (
 const (
 	// HooksPassedReason means that all handlers agreed.
 	HooksPassedReason = "Passed"
-	// HooksBlockedReason means that a handler asks for more time; the message has its name
-	// and what it waits for.
+	// HooksBlockedReason means that a handler needs more time; the message has its name and what it
+	// waits for.
 	HooksBlockedReason = "Blocked"
-	// HooksFailedReason means that a handler could not be asked, or answered with an error.
-	// Look at the extension that the message names.
+	// HooksFailedReason means that a handler could not be called, or answered with an error. Check
+	// the extension in the message.
 	HooksFailedReason = "Failed"
 )
 
@@ -208,8 +206,8 @@ const (
 const (
 	// HostRequestApprovedReason means that the request is that of an agent.
 	HostRequestApprovedReason = "SlipwayHost"
-	// HostRequestInvalidReason means that the request asks for what no agent may have; the
-	// message says what.
+	// HostRequestInvalidReason means that the request is for what no agent may have; the message
+	// says what.
 	HostRequestInvalidReason = "InvalidRequest"
 	// HostRequestSubjectReason means that the subject is not the name of an agent with its
 	// key.
@@ -217,18 +215,18 @@ const (
 	// HostRequesterNotAllowedReason means that neither the agent of the host filed the request
 	// nor a bootstrap token of its namespace.
 	HostRequesterNotAllowedReason = "RequesterNotAllowed"
-	// HostNotAllowedReason means that the bootstrap token is bound to other hosts. Make one
-	// for this host: slipway host token.
+	// HostNotAllowedReason means that the bootstrap token is bound to other hosts. Create one for
+	// this host: slipway host token.
 	HostNotAllowedReason = "HostNotAllowed"
-	// HostUnknownReason means that the Host of the agent does not exist any more. Enroll it
-	// again with a bootstrap token.
+	// HostUnknownReason means that the Host of the agent no longer exists. Enroll it again with a
+	// bootstrap token.
 	HostUnknownReason = "HostUnknown"
-	// TokenGoneReason means that the bootstrap token was deleted. Put a fresh one on the host.
+	// TokenGoneReason means that the bootstrap token was deleted. Copy a new one to the host.
 	TokenGoneReason = "TokenGone"
-	// TokenMalformedReason means that the Secret of the bootstrap token says of its uses what
-	// cannot be read; the message says what.
+	// TokenMalformedReason means that the Secret of the bootstrap token has an invalid number of
+	// uses; the message says why.
 	TokenMalformedReason = "TokenMalformed"
-	// TokenUsedUpReason means that the bootstrap token enrolled as many machines as it may.
-	// Make one for this host.
+	// TokenUsedUpReason means that the bootstrap token enrolled its number of machines. Create one
+	// for this host.
 	TokenUsedUpReason = "TokenUsedUp"
 )

@@ -2,8 +2,7 @@ package v1beta2
 
 // Reasons of the condition Ready of a HostCluster, besides Deleting of Cluster API.
 const (
-	// HostClusterProvisionedReason means that the endpoint is known and nothing is wrong with
-	// it.
+	// HostClusterProvisionedReason means that the endpoint is known, and no problem with it.
 	HostClusterProvisionedReason = "Provisioned"
 	// HostClusterEndpointMissingReason means that there is no endpoint. Set
 	// spec.controlPlaneEndpoint.host, as the message says.
@@ -32,8 +31,8 @@ const (
 	// EndpointHolderAwayReason means that the holder's agent is not connected: it may hold
 	// the address still, or another that is not connected either. Look at that host.
 	EndpointHolderAwayReason = "HolderNotConnected"
-	// EndpointNotHeldReason means that no host has the address. The message has what each
-	// host says of it.
+	// EndpointNotHeldReason means that no host has the address. The message has what each host
+	// reports.
 	EndpointNotHeldReason = "NotHeld"
 	// EndpointNotAnsweringReason means that no API server answers at the address and port of
 	// the control plane. While its first host bootstraps, wait. Later the message has what

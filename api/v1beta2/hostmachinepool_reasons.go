@@ -13,7 +13,7 @@ const (
 	// goes on with the next machine that becomes available, or with another version or
 	// revision.
 	ProgressDeadlineExceededReason = "ProgressDeadlineExceeded"
-	// RolloutFailedReason means that updated machines failed; the message names them. The
-	// rollout goes on when they are deleted or repaired, or with another version or revision.
+	// RolloutFailedReason means that updated machines failed; the message names them. The rollout
+	// continues when they are deleted or repaired, or with another version or revision.
 	RolloutFailedReason = "RolloutFailed"
 )
