@@ -225,9 +225,9 @@ func TestFlavorsNeedNoSpareHost(t *testing.T) {
 	member := func(name, revision string) pool.Member {
 		return pool.Member{Name: name, HostMachine: true, Machine: true, Claimed: true, Provisioned: true, Available: true, Version: "v1", Revision: revision}
 	}
-	pool := pool.Pool{Desired: size, Version: "v1", Revision: "new", Strategy: strategy, Members: []pool.Member{member("a", "old"), member("b", "old")}}
+	p := pool.Pool{Desired: size, Version: "v1", Revision: "new", Strategy: strategy, Members: []pool.Member{member("a", "old"), member("b", "old")}}
 	for round := range 20 {
-		plan := pool.MakePlan(pool)
+		plan := pool.MakePlan(p)
 		if plan.Outdated == 0 && len(plan.Steps) == 0 {
 			return
 		}
@@ -236,24 +236,24 @@ func TestFlavorsNeedNoSpareHost(t *testing.T) {
 			if step.Action == pool.ActionCreate {
 				waiting := member(fmt.Sprintf("new-%d-%d", round, i), "new")
 				waiting.Claimed, waiting.Provisioned, waiting.Available = false, false, false
-				pool.Members = append(pool.Members, waiting)
+				p.Members = append(p.Members, waiting)
 				continue
 			}
-			pool.Members = slices.DeleteFunc(pool.Members, func(m pool.Member) bool { return m.Name == step.Name })
+			p.Members = slices.DeleteFunc(p.Members, func(m pool.Member) bool { return m.Name == step.Name })
 		}
-		for _, m := range pool.Members {
+		for _, m := range p.Members {
 			if m.Claimed {
 				free--
 			}
 		}
-		for i := range pool.Members {
-			if m := &pool.Members[i]; !m.Claimed && free > 0 {
+		for i := range p.Members {
+			if m := &p.Members[i]; !m.Claimed && free > 0 {
 				free--
 				m.Claimed, m.Provisioned, m.Available = true, true, true
 			}
 		}
 	}
-	t.Errorf("the rollout has stalled: %+v", pool.MakePlan(pool))
+	t.Errorf("the rollout has stalled: %+v", pool.MakePlan(p))
 }
 
 func TestClassTakesNoMissingNetworkForAFailure(t *testing.T) {
