@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
@@ -42,9 +43,14 @@ func TestFlagsThatAreRefused(t *testing.T) {
 		{"serve", "--logging-format", "xml"},
 		{"up", "--timeout", "-1s"},
 	} {
-		if _, err := run(t, append(args, "--state-dir", t.TempDir())...); err == nil || !strings.HasPrefix(err.Error(), args[1]+" "+args[2]+": want ") {
-			t.Errorf("%s: %v", args, err)
-		}
+		t.Run(args[0], func(t *testing.T) {
+			if args[0] == "serve" && os.Geteuid() != 0 {
+				rights.Skip(t, "needs root, which is asked for first")
+			}
+			if _, err := run(t, append(args, "--state-dir", t.TempDir())...); err == nil || !strings.HasPrefix(err.Error(), args[1]+" "+args[2]+": want ") {
+				t.Errorf("%s: %v", args, err)
+			}
+		})
 	}
 }
 

@@ -27,6 +27,7 @@ func tree(t *testing.T, files map[string]string) string {
 
 func content(t *testing.T, path string) string {
 	t.Helper()
+	_ = os.Chmod(path, 0o600) // the kernel's files are there before they are written to
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,9 @@ func TestCreateKeepsAChosenCpuset(t *testing.T) {
 }
 
 func TestCreateUnifiedDelegates(t *testing.T) {
-	root := tree(t, map[string]string{"cgroup.controllers": "memory\n", "inst/cgroup.controllers": "memory\n"})
+	root := tree(t, map[string]string{
+		"cgroup.controllers": "memory\n", "cgroup.subtree_control": "", "inst/cgroup.controllers": "memory\n", "inst/cgroup.subtree_control": "",
+	})
 	g := Layout{Unified: true, Hierarchies: []Hierarchy{{root, []string{"memory"}}}}.Group("inst", "host")
 	if err := g.Create(); err != nil {
 		t.Fatal(err)
