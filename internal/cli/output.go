@@ -59,13 +59,14 @@ type result struct {
 var escapes = newTerminalEscapes()
 
 // terminalEscapes writes every control character but tab and newline visibly: those of C0 and C1,
-// of which terminals take U+009B for the beginning of a sequence, and bytes that are not UTF-8.
+// of which terminals take U+009B for the beginning of a sequence, those that turn the direction of
+// what follows or begin a line, and bytes that are not UTF-8.
 type terminalEscapes struct{ visible *strings.Replacer }
 
 func newTerminalEscapes() terminalEscapes {
 	pairs := []string{"\x1b", "^[", "\r", `\r`}
-	for r := rune(0); r <= 0x9f; r++ {
-		if unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\x1b", r) {
+	for r := rune(0); r <= 0x2069; r++ {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) && !strings.ContainsRune("\t\n\r\x1b", r) {
 			pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
 		}
 	}

@@ -27,10 +27,11 @@ func TestFormats(t *testing.T) {
 }
 
 // Terminals take single characters beyond ESC for commands: those of C1, of which U+009B begins a
-// sequence, and bytes that are not UTF-8.
+// sequence, and bytes that are not UTF-8; others turn the direction of what is shown.
 func TestNothingSteersATerminal(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\tb\n": "a\tb\n", "ü €": "ü €", "\x1b[2J": "^[[2J", "a\rb": `a\rb`, "\u009b2J": `\u009b2J`, "\u0080\u009d": `\u0080\u009d`,
+		"\u202egnp.exe": `\u202egnp.exe`, "a\u2066b\u2069\u200e\u061c": `a\u2066b\u2069\u200e\u061c`, "a\u2028b\u2029": `a\u2028b\u2029`,
 		"\x00\a\b\v\x7f": `\u0000\u0007\u0008\u000b\u007f`, "a\x9b2J": "a\ufffd2J", "\xc2": "\ufffd",
 	} {
 		var out strings.Builder
