@@ -59,8 +59,8 @@ type result struct {
 var escapes = newTerminalEscapes()
 
 // terminalEscapes writes every control character but tab and newline visibly: those of C0 and C1,
-// of which terminals take U+009B for the beginning of a sequence, those that turn the direction of
-// what follows or begin a line, and bytes that are not UTF-8.
+// of which terminals take U+009B for the beginning of a sequence, those that change the direction of
+// text or begin a line, and bytes that are not UTF-8.
 type terminalEscapes struct{ visible *strings.Replacer }
 
 func newTerminalEscapes() terminalEscapes {

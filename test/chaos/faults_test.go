@@ -141,7 +141,7 @@ var faults = []fault{
 		apply: deleteMachine, undo: endHoldUp(machineResource),
 	},
 	{
-		// Its MachineDeployment makes another one, whose machines take the hosts.
+		// Its MachineDeployment makes another one, whose machines claim the hosts.
 		Kind:  schedule.Kind{Name: "delay the deletion of a MachineSet", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
 		apply: deleteMachineSet, undo: endHoldUp(machineSetResource),
 	},

@@ -114,16 +114,16 @@ func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (opera
 	return requested, nil
 }
 
-// confirmInit asks the management cluster whether this host is still the one that makes the
+// confirmInit reads in the management cluster whether this host is still the one that makes the
 // control plane. What was observed may be old: another host may have joined since, and then a
-// try, or the reset before it, would take the majority from its etcd and the address from it.
+// try, or the reset before it, would end the majority of its etcd and remove the address from it.
 func (l *Loop) confirmInit(ctx context.Context, observed *infrav1.HostSpec) error {
 	later := func(format string, args ...any) error {
 		return &operation.Error{Reason: operation.ReasonVirtualIPFailed, Retry: operation.RetryLater, Message: fmt.Sprintf(format, args...)}
 	}
 	host, err := l.API.GetHost(ctx, l.Namespace, l.Name)
 	if err != nil {
-		return later("cannot ask the management cluster whether this host is still to make the control plane: %v", err)
+		return later("cannot read in the management cluster whether this host is still to make the control plane: %v", err)
 	}
 	if uid, _ := l.current(); host.UID != uid || !reflect.DeepEqual(host.Spec.Desired, observed.Desired) || host.Spec.ClaimGeneration != observed.ClaimGeneration {
 		l.Observe(host)

@@ -690,7 +690,7 @@ func TestInitIsConfirmed(t *testing.T) {
 		return desired
 	}
 	observed := requested(1, "a", wants(true))
-	// The manager takes the data as well from a host that is no longer to make the control plane.
+	// The manager removes the data as well for a host that is no longer to make the control plane.
 	withdrawn := hostWith(requested(1, "a", wants(false)))
 	withdrawn.Spec.Desired.BootstrapSecretName = ""
 	tried := journal.State{

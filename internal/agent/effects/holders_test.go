@@ -221,11 +221,11 @@ func (n *peer) mayInit() bool {
 	return n.spec.Desired != nil && ptr.Deref(n.spec.Desired.InitializesControlPlane, false) && !n.done()
 }
 
-// withdraw takes that from it.
-func (n *peer) withdraw() {
-	withdrawn := *n.spec.Desired
-	withdrawn.InitializesControlPlane = ptr.To(false)
-	n.spec.Desired = &withdrawn
+// revoke ends that.
+func (n *peer) revoke() {
+	revoked := *n.spec.Desired
+	revoked.InitializesControlPlane = ptr.To(false)
+	n.spec.Desired = &revoked
 	n.observe()
 }
 
@@ -250,7 +250,7 @@ func (c *cluster) manage() {
 		if c.random.IntN(6) == 0 {
 			c.back = time.Now().Add(time.Duration(c.random.IntN(90)) * time.Second)
 		}
-		if time.Now().Before(c.back) {
+		if before(c.back) {
 			break
 		}
 	}
@@ -263,7 +263,7 @@ func (c *cluster) manage() {
 
 // write makes the next change of the manager. It returns false when there is none.
 func (c *cluster) write() bool {
-	if time.Now().Before(c.back) {
+	if before(c.back) {
 		return false
 	}
 	claimed := 0
@@ -285,7 +285,7 @@ func (c *cluster) write() bool {
 			// Nobody joins while another host may make a control plane.
 			for _, other := range c.nodes {
 				if other.mayInit() {
-					other.withdraw()
+					other.revoke()
 					return true
 				}
 			}
@@ -325,7 +325,10 @@ func (c *cluster) run(d time.Duration) {
 }
 
 // has says whether the kernel has the address. It is up to a second late to remove it.
-func (n *peer) has() bool { return !n.off && time.Now().Before(n.expires) }
+func (n *peer) has() bool { return !n.off && before(n.expires) }
+
+// before says whether a time is yet to come.
+func before(t time.Time) bool { return time.Now().Before(t) }
 
 func (n *peer) reaches(o *peer) bool { return n == o || !n.off && !o.off && !n.cut && !o.cut }
 

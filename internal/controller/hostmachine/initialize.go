@@ -44,7 +44,7 @@ func (r *Reconciler) awaitControlPlane(ctx context.Context, s *scope) (bool, err
 	s.virtualIP = endpoint
 	if initialized(cluster) {
 		s.initializes = ptr.To(false)
-		return true, r.withdrawOthers(ctx, s)
+		return true, r.revokeOthers(ctx, s)
 	}
 	other, err := otherControlPlaneHost(ctx, r.APIReader, s.host)
 	if err != nil {
@@ -118,27 +118,27 @@ func (r *Reconciler) withdrawInit(ctx context.Context, s *scope, desired *infrav
 	}
 	other, err := otherControlPlaneHost(ctx, r.Client, s.host)
 	if err == nil && other != nil {
-		withdraw(desired)
+		revokeInit(desired)
 	}
 	return err
 }
 
-// withdrawOthers takes the right to make the control plane from every other host of it, before
+// revokeOthers ends the right of every other host of the control plane to make it, before
 // the operation of one that joins is written: the manager may end after that, and the agent of
 // the other host go on. It reads them live.
-func (r *Reconciler) withdrawOthers(ctx context.Context, s *scope) error {
+func (r *Reconciler) revokeOthers(ctx context.Context, s *scope) error {
 	hosts := &infrav1.HostList{}
 	if err := r.APIReader.List(ctx, hosts, client.InNamespace(s.host.Namespace)); err != nil {
-		return fmt.Errorf("look for a host that may make the control plane: %w", err)
+		return fmt.Errorf("list the hosts that may make the control plane: %w", err)
 	}
 	for i := range hosts.Items {
 		other := &hosts.Items[i]
 		if !sameControlPlane(other, s.host) || !mayInit(other.Spec.Desired) {
 			continue
 		}
-		withdraw(other.Spec.Desired)
+		revokeInit(other.Spec.Desired)
 		if err := r.Client.Update(ctx, other); err != nil {
-			return fmt.Errorf("withdraw the making of the control plane from Host %s: %w", other.Name, err)
+			return fmt.Errorf("end the right of Host %s to make the control plane: %w", other.Name, err)
 		}
 	}
 	return nil
@@ -149,9 +149,9 @@ func mayInit(desired *infrav1.HostDesired) bool {
 	return desired != nil && desired.Phase == infrav1.HostDesiredBootstrapped && !ptr.Deref(desired.Bootstrapped, false) && ptr.Deref(desired.InitializesControlPlane, false)
 }
 
-// withdraw takes the bootstrap data as well: it makes a control plane, so a host that has not begun
+// revokeInit removes the bootstrap data as well: it makes a control plane, so a host that has not begun
 // must not join with it.
-func withdraw(desired *infrav1.HostDesired) {
+func revokeInit(desired *infrav1.HostDesired) {
 	desired.InitializesControlPlane, desired.BootstrapSecretName = ptr.To(false), ""
 }
 
