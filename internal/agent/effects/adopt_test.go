@@ -162,8 +162,12 @@ func assertAsBefore(t *testing.T, h *fakehost.Host, s journal.State) {
 func TestAdoptAndRelease(t *testing.T) {
 	h, spec := foreignNode(t)
 	// The namespace of a pod's network, and the state of a network plugin, which go with the node.
-	h.Put(t, "/proc/self/mountinfo", "100 50 0:4 net:[4026532] /run/netns/cni-f3 rw - nsfs nsfs rw\n101 50 0:4 net:[4026533] /run/netns/vpn rw - nsfs nsfs rw\n")
-	for _, name := range []string{"/run/netns/cni-f3", "/run/netns/vpn", "/run/calico/ready"} {
+	h.Put(t, "/proc/self/mountinfo", "100 50 0:4 net:[4026532] /run/netns/cni-f3 rw - nsfs nsfs rw\n101 50 0:4 net:[4026533] /run/netns/vpn rw - nsfs nsfs rw\n"+
+		"102 50 0:5 / /run/calico/cgroup rw - cgroup2 none rw\n")
+	h.Network.Put(network.NFTables, "table ip filter", "table")
+	h.Network.Put(network.NFTables, "chain ip filter cali-INPUT", "chain")
+	h.Network.Put(network.NFTables, "rule ip filter cali-INPUT d5", "rule")
+	for _, name := range []string{"/run/netns/cni-f3", "/run/netns/vpn", "/run/calico/ready", "/etc/cni/net.d/multus.d/multus.kubeconfig"} {
 		h.Put(t, name, "")
 	}
 	path := filepath.Join(t.TempDir(), "journal")
@@ -206,7 +210,7 @@ func TestAdoptAndRelease(t *testing.T) {
 		t.Fatalf("no proof: operation %+v, journal %+v", s.Operation, s)
 	}
 	for path, want := range map[string]bool{
-		"/etc/kubernetes/kubelet.conf": false, "/etc/cni/net.d/10-flannel.conflist": false, "/etc/cni/net.d/87-podman-bridge.conflist": true,
+		"/etc/kubernetes/kubelet.conf": false, "/etc/cni/net.d/10-flannel.conflist": false, "/etc/cni/net.d/multus.d": false, "/etc/cni/net.d/87-podman-bridge.conflist": true,
 		"/run/netns/vpn": true, "/run/calico": false,
 	} {
 		if _, err := os.Stat(h.Root.Path(path)); (err == nil) != want {
@@ -220,7 +224,7 @@ func TestAdoptAndRelease(t *testing.T) {
 		t.Errorf("routes %q are left", routes)
 	}
 	links, tables := h.Network.Names(network.Interfaces), h.Network.Names(network.NFTables)
-	if !slices.Equal(links, []string{"eth0"}) || !slices.Equal(tables, []string{"table inet firewall"}) {
+	if !slices.Equal(links, []string{"eth0"}) || !slices.Equal(tables, []string{"table inet firewall", "table ip filter"}) {
 		t.Errorf("interfaces %v and tables %v are left", links, tables)
 	}
 }

@@ -505,12 +505,20 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 // ofAdopted says whether a file of a host with a running node is the node's: state of network plugins, and
 // their configurations but those of other container engines.
 func ofAdopted(name string) bool {
-	if path.Dir(name) == cniConfigs {
-		return !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := path.Match(p, path.Base(name)); return ok })
+	if rest, ok := strings.CutPrefix(name, cniConfigs+"/"); ok {
+		first, _, _ := strings.Cut(rest, "/")
+		return !slices.ContainsFunc(foreignCNIConfigs, func(p string) bool { ok, _ := path.Match(p, first); return ok })
 	}
+	return ofPluginAlone(name) || ofPodNamespace(name) || below(adoptedPlaces, name)
+}
+
+// adoptedPlaces are those of plugins in directories that an operator uses, too.
+var adoptedPlaces = []string{"/sys/fs/bpf/calico", "/sys/fs/bpf/cilium", "/sys/fs/bpf/tc/globals", "/etc/calico", "/etc/cni/multus", "/etc/sysctl.d/99-zzz-override_cilium.conf"}
+
+// ofPluginAlone says whether a path is at or below a place that no operator uses.
+func ofPluginAlone(name string) bool {
 	p, ok := placeOf(name)
-	ofPlugin := ok && slices.ContainsFunc(pluginPlaces, func(of place) bool { return of.path == p.path }) && !slices.Contains(sharedPlaces, p.path)
-	return ofPlugin || ofPodNamespace(name)
+	return ok && !slices.Contains(sharedPlaces, p.path) && slices.ContainsFunc(pluginPlaces, func(of place) bool { return of.path == p.path })
 }
 
 // sharedPlaces are those in which an operator keeps things, too.
@@ -549,10 +557,18 @@ func (r *record) content(ch change) ([]byte, bool) {
 // removeFiles takes away what came; what is in a directory before it. One at which something is
 // mounted, or that a link leads to which was not there before, stays, and is named.
 func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries) error {
+	mounted, err := c.mounts()
+	if err != nil {
+		return err
+	}
 	var errs []error
 	now, gone := map[string]string{}, entries{}
 	for _, name := range slices.Backward(slices.Sorted(slices.Values(names))) {
 		p, _ := placeOf(name)
+		if point := mountOf(name, p.path, mounted); point != "" {
+			errs = append(errs, fmt.Errorf("%s: something is mounted at %s", name, point))
+			continue
+		}
 		if _, looked := now[p.path]; !looked {
 			here := entries{}
 			errs = append(errs, c.walk(place{path: p.path, only: true, added: true}, here))
@@ -571,6 +587,16 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 	}
 	c.restartReaders(ctx, gone)
 	return errors.Join(errs...)
+}
+
+// mountOf is the mount point in a place at or above a path; empty for none.
+func mountOf(name, place string, mounted entries) string {
+	for dir := name; len(dir) > len(place); dir = path.Dir(dir) {
+		if mounted[dir] != "" {
+			return dir
+		}
+	}
+	return ""
 }
 
 // restoreFiles gives files the content, mode and owner that they had.

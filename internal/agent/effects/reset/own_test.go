@@ -36,6 +36,28 @@ func leftOf(t *testing.T, h *fakehost.Host, baseline *journal.Baseline) []string
 	return left
 }
 
+// TestNothingIsRemovedBelowAMount: what is mounted in a directory of a plugin and cannot be unmounted is not emptied: it may be the
+// control groups of all processes.
+func TestNothingIsRemovedBelowAMount(t *testing.T) {
+	h := fakehost.New(t)
+	baseline := recorded(t, h)
+	put(t, h, "/run/calico/cgroup/system.slice/own", "")
+	put(t, h, "/run/calico/nodename", "")
+	put(t, h, "/proc/self/mountinfo", "102 50 0:5 / /run/calico/cgroup rw - cgroup2 none rw\n")
+	err := h.Executor.Cleaner.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}})
+	if err == nil || !strings.Contains(err.Error(), "something is mounted at /run/calico/cgroup") {
+		t.Errorf("reset: %v", err)
+	}
+	for path, stays := range map[string]bool{"/run/calico/cgroup/system.slice/own": true, "/run/calico/nodename": false} {
+		if _, err := os.Lstat(h.Root.Path(path)); (err == nil) != stays {
+			t.Errorf("%s is there: %t", path, !stays)
+		}
+	}
+	if left := leftOf(t, h, baseline); !slices.ContainsFunc(left, func(l string) bool { return strings.Contains(l, "/run/calico") }) {
+		t.Errorf("left is %q", left)
+	}
+}
+
 // TestUpgradeOfAPackage: a file that has just the content that its package brings is the package's doing.
 func TestUpgradeOfAPackage(t *testing.T) {
 	const conf, program, link, unit = "/etc/own.conf", "/usr/local/bin/own", "/etc/alternatives/own", "/etc/systemd/system/multi-user.target.wants/own.service"

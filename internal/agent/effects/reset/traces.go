@@ -66,7 +66,8 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		{
 			kind: kindMount, word: "mount", look: func(context.Context) (entries, error) { return c.mounts() },
 			node: nodeMount, own: ownMount, gone: true, mine: removableMount,
-			remove: func(_ context.Context, names []string) error { return c.unmount(names) }, restore: func(_ context.Context, before entries) error { return c.remount(before) },
+			adopted: func(name, _ string, _ []netip.Prefix) bool { return ofPluginAlone(mountPoint(name)) },
+			remove:  func(_ context.Context, names []string) error { return c.unmount(names) }, restore: func(_ context.Context, before entries) error { return c.remount(before) },
 		},
 		{kind: "virtual IP", word: "virtual IP", look: func(context.Context) (entries, error) { return c.heldVIP(state) }, always: true},
 	}

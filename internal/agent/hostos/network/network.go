@@ -107,7 +107,7 @@ func OfNode(kind Kind, name, fingerprint string) bool {
 	case NFTables:
 		words := strings.Fields(name) // table FAMILY NAME, or chain FAMILY TABLE NAME, …
 		return len(words) > 2 && matches(tablePatterns, words[2]) ||
-			len(words) > 3 && words[0] == "chain" && hasPrefix(chainPrefixes, words[3]) || strings.HasSuffix(fingerprint, nodeMark)
+			len(words) > 3 && (words[0] == "chain" || words[0] == "rule") && hasPrefix(chainPrefixes, words[3]) || strings.HasSuffix(fingerprint, nodeMark)
 	case IPTables:
 		// Only its program can take single chains out of a table, which the reset does first.
 		return strings.HasSuffix(fingerprint, nodeMark)
