@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/nikolalohinski/gonja/v2/builtins"
 	"github.com/nikolalohinski/gonja/v2/config"
@@ -47,11 +49,15 @@ func Render(source string, variables map[string]any, limit int) (out string, err
 	settings := config.New()
 	settings.TrimBlocks = true
 	settings.KeepTrailingNewline = true
-	// Jinja2 takes a newline at the end away, and cloud-init puts it back
-	source, newline := strings.CutSuffix(source, "\n")
+	// Jinja2 reads each end of a line as \n and takes one at the end away, and cloud-init puts \n back
+	newline := strings.HasSuffix(source, "\n")
+	source = strings.TrimSuffix(newlines.Replace(source), "\n")
 	loader, err := loaders.NewMemoryLoader(map[string]string{"/data": source})
 	if err != nil {
 		return "", refuse(nil, "it cannot be read")
+	}
+	if at := swallowed(source, settings); at != nil {
+		return "", refuse(at, "this cannot be read; an expression stands on one line")
 	}
 	template, err := exec.NewTemplate("/data", settings, loader, &exec.Environment{Context: exec.EmptyContext(), ControlStructures: statements(source)})
 	if err != nil {
@@ -66,6 +72,31 @@ func Render(source string, variables map[string]any, limit int) (out string, err
 		b.WriteByte('\n')
 	}
 	return b.String(), nil
+}
+
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// swallowed finds a character that Jinja2 has no meaning for, or the end of a line, within an expression. The
+// library passes over it, and then does not recognize the sign or the end of the tag behind it.
+func swallowed(source string, settings *config.Config) *tokens.Token {
+	for stream := tokens.LexAll(source, settings); !stream.End(); stream.Next() {
+		at := stream.Current()
+		switch at.Type {
+		case tokens.Data, tokens.VariableBegin, tokens.BlockBegin, tokens.CommentBegin, tokens.CommentEnd, tokens.Error:
+			continue
+		}
+		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(source[:at.Pos], " \t"))
+		first, _ := utf8.DecodeRuneInString(source[at.Pos:])
+		if !hasMeaning(before) || !hasMeaning(first) {
+			return at
+		}
+	}
+	return nil
+}
+
+// hasMeaning says whether a character can stand in an expression.
+func hasMeaning(c rune) bool {
+	return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune(`_'",|+-~:.%/<>*!=(){}[]`, c)
 }
 
 // statements are those that a template may use. Loops, includes and macros are left out:
@@ -126,6 +157,9 @@ func rawParser(source string) parser.ControlStructureParser {
 			return nil, err
 		}
 		before := source[:wrapper.Location.Pos]
+		if strings.HasSuffix(strings.TrimSuffix(before, "\n"), "+%}") {
+			return nil, arguments.Error("raw ends with %} or -%}", arguments.Current())
+		}
 		r := &raw{&nodes.Data{Data: &tokens.Token{}}}
 		r.Trim.Left = strings.HasSuffix(before, "-%}\n")
 		r.Trim.Right = strings.HasSuffix(wrapper.Location.Val, "-")
