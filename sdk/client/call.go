@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -265,16 +266,35 @@ func (c *Client) read(ctx context.Context, answer *http.Response, r *registry.Re
 		return nil, &CallError{Reason: ReasonHTTPStatus, StatusCode: answer.StatusCode,
 			message: fmt.Sprintf("HTTP status %d: %q", answer.StatusCode, text)}
 	}
-	if encoding := answer.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, &CallError{Reason: ReasonInvalidResponse, message: fmt.Sprintf("the response is encoded as %q, which was not asked for", encoding)}
+	encoding := answer.Header.Get("Content-Encoding")
+	if encoding == "identity" {
+		encoding = ""
 	}
-	body, err := c.budget.Read(ctx, wire.Source{Reader: answer.Body, Length: answer.ContentLength, Limit: maxResponseBytes})
+	unasked := fmt.Errorf("the response is encoded as %q, which was not asked for", encoding)
+	wrong := &CallError{Reason: ReasonInvalidResponse, message: unasked.Error()}
+	source, partial := wire.Source{Reader: answer.Body, Length: answer.ContentLength, Limit: maxResponseBytes}, wire.Loose{}
+	if r.FailurePolicy == runtimev1.FailurePolicyIgnore {
+		source.Partial = func(data []byte, all bool) { partial = loosely(data, encoding, all) }
+	} else if encoding != "" {
+		return nil, wrong
+	}
+	body, err := c.budget.Read(ctx, source)
 	if err != nil {
+		if stricter := holdsBack(d, partial, nil, err); stricter != nil {
+			return stricter, nil
+		}
 		var tooLarge *wire.TooLargeError
 		if errors.As(err, &tooLarge) || errors.Is(err, wire.ErrBusy) {
 			return nil, &CallError{Reason: ReasonTooLarge, Err: err, message: err.Error()}
 		}
 		return nil, err
+	}
+	if encoding != "" {
+		defer body.Release()
+		if stricter := holdsBack(d, loosely(body.Bytes(), encoding, true), nil, unasked); stricter != nil {
+			return stricter, nil
+		}
+		return nil, wrong
 	}
 	defer body.Release()
 	response := d.NewResponse()
@@ -293,6 +313,25 @@ func (c *Client) read(ctx context.Context, answer *http.Response, r *registry.Re
 	default:
 		return nil, &CallError{Reason: ReasonInvalidResponse, Err: err, message: err.Error()}
 	}
+}
+
+// maxLoose bounds what of a compressed answer is looked at.
+const maxLoose = 64 << 10
+
+// loosely reads what arrived of an answer. When it went on, and no status had come, the rest could be a refusal,
+// and counts as one.
+func loosely(data []byte, encoding string, all bool) wire.Loose {
+	if encoding == "gzip" {
+		if z, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
+			data, _ = io.ReadAll(io.LimitReader(z, maxLoose)) // what comes before an error counts
+			all = all && len(data) < maxLoose
+		}
+	}
+	loose := wire.ReadLoosely(data)
+	if !all && !loose.HasStatus {
+		loose.Refuses = true
+	}
+	return loose
 }
 
 // holdsBack returns the response to a body that only readers less strict than Decode take for a

@@ -1,10 +1,15 @@
 package client_test
 
 import (
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
+	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
@@ -79,30 +84,92 @@ var oddAnswers = []struct {
 	{`<html>`, stops, passes, stops, passes},
 }
 
+// oddTransfers are answers that do not arrive as a plain body of known length. Upstream's client was recorded in
+// the same way.
+var oddTransfers = []struct {
+	name                         string
+	serve                        http.HandlerFunc
+	fail, ignore                 effect
+	upstreamFail, upstreamIgnore effect
+}{
+	{"compressed refusal", encoded("gzip", zip(refusal)), stops, stops, stops, stops},
+	{"compressed wait", encoded("gzip", zip(wait)), stops, waits, waits, waits},
+	{"compressed success", encoded("gzip", zip(success)), stops, passes, passes, passes},
+	{"compressed text before a refusal", encoded("gzip", zip(`{"message":"`+strings.Repeat("x", 1<<20)+`","status":"Failure"}`)), stops, stops, stops, stops},
+	{"compressed twice", encoded("gzip, gzip", zip(zip(refusal))), stops, passes, stops, passes},
+	{"said to be compressed refusal", encoded("br", refusal), stops, stops, stops, stops},
+	{"said to be compressed wait", encoded("deflate", wait), stops, waits, waits, waits},
+	{"said to be gzip", encoded("gzip", refusal), stops, stops, stops, passes},
+	{"refusal that breaks off", said("Content-Length: 99", refusal), stops, stops, stops, stops},
+	{"wait that breaks off", said("Content-Length: 99", wait), stops, waits, waits, waits},
+	{"success that breaks off", said("Content-Length: 99", success), stops, passes, passes, passes},
+	{"refusal without the last chunk", said("Transfer-Encoding: chunked", "23\r\n"+refusal+"\r\n"), stops, stops, stops, stops},
+	{"wait before a bad chunk", said("Transfer-Encoding: chunked", "2b\r\n"+wait+"\r\nzz\r\n"), stops, waits, waits, waits},
+	{"nothing of what was said", said("Content-Length: 99", ""), stops, passes, stops, passes},
+	{"refusal behind 21 MiB", hooktest.Body(`{"message":"` + strings.Repeat("x", 21<<20) + `","status":"Failure"}`), stops, stops, stops, stops},
+}
+
+const (
+	refusal = `{"status":"Failure","message":"no"}`
+	wait    = `{"status":"Success","retryAfterSeconds":30}`
+	success = `{"status":"Success"}`
+)
+
+func zip(text string) string {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return b.String()
+}
+
+func encoded(encoding, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", encoding)
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+// said answers with a header and what need not be what it says, and closes the connection.
+func said(header, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		conn, buffer, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = fmt.Fprintf(buffer, "HTTP/1.1 200 OK\r\n%s: %s\r\n%s\r\n\r\n%s", hook.RequestIDHeader, r.Header.Get(hook.RequestIDHeader), header, body)
+		_ = buffer.Flush()
+		_ = conn.Close()
+	}
+}
+
 // TestOddAnswers: no answer lets a caller pass whom it stops or holds back by any reading,
 // upstream's client for one, whatever the failure policy.
 func TestOddAnswers(t *testing.T) {
-	for _, c := range oddAnswers {
-		for _, policy := range []struct {
-			name           string
-			want, upstream effect
-		}{{"Fail", c.fail, c.upstreamFail}, {"Ignore", c.ignore, c.upstreamIgnore}} {
-			got := stops
-			_, k := faulty(t, map[string]runtimev1.FailurePolicy{"Fail": fail, "Ignore": ignore}[policy.name], 30, hooktest.Body(c.body))
-			response, err := create(t.Context(), t, k)
-			switch {
-			case err != nil:
-			case response.RetryAfterSeconds != 0:
-				got = waits
-			default:
-				got = passes
-			}
-			if got != policy.want {
-				t.Errorf("%q, policy %s: %s (%v), want: %s", c.body, policy.name, got, err, policy.want)
-			}
-			if policy.want < policy.upstream {
-				t.Errorf("%q, policy %s: the table has %s, which is more permissive than upstream's: %s", c.body, policy.name, policy.want, policy.upstream)
-			}
+	judge := func(name string, serve http.HandlerFunc, policy runtimev1.FailurePolicy, want, upstream effect) {
+		got := stops
+		_, k := faulty(t, policy, 30, serve)
+		response, err := create(t.Context(), t, k)
+		switch {
+		case err != nil:
+		case response.RetryAfterSeconds != 0:
+			got = waits
+		default:
+			got = passes
 		}
+		if got != want {
+			t.Errorf("%q, policy %s: %s (%v), want: %s", name, policy, got, err, want)
+		}
+		if want < upstream {
+			t.Errorf("%q, policy %s: the table has %s, which is more permissive than upstream's: %s", name, policy, want, upstream)
+		}
+	}
+	for _, c := range oddAnswers {
+		judge(c.body, hooktest.Body(c.body), fail, c.fail, c.upstreamFail)
+		judge(c.body, hooktest.Body(c.body), ignore, c.ignore, c.upstreamIgnore)
+	}
+	for _, c := range oddTransfers {
+		judge(c.name, c.serve, fail, c.fail, c.upstreamFail)
+		judge(c.name, c.serve, ignore, c.ignore, c.upstreamIgnore)
 	}
 }

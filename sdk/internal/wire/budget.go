@@ -73,6 +73,9 @@ type Source struct {
 	// Progress is called before each piece of a large body is read, to give the
 	// peer time for it. Default: nothing.
 	Progress func()
+	// Partial is called with what was read of a body that cannot be read to its end, and whether it is all
+	// that came. Nil calls nothing.
+	Partial func(data []byte, all bool)
 }
 
 // Body is a body held in memory.
@@ -82,6 +85,8 @@ type Body struct {
 	buffer   *[]byte // what data came from, nil if it is not pooled
 	reserved int64
 	small    bool
+	// ended says that data is all that came of a body that broke off.
+	ended bool
 }
 
 var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
@@ -94,6 +99,9 @@ var pieces = sync.Pool{New: func() any { return new([pooled]byte) }}
 // free. Memory for a large body is reserved before it is used.
 func (b *Budget) Read(ctx context.Context, s Source) (*Body, error) {
 	if s.Length > s.Limit {
+		if s.Partial != nil {
+			s.Partial(nil, false)
+		}
 		return nil, &TooLargeError{Limit: s.Limit}
 	}
 	body := &Body{budget: b, buffer: bodyBuffers.Get().(*[]byte)}
@@ -102,6 +110,9 @@ func (b *Budget) Read(ctx context.Context, s Source) (*Body, error) {
 		b.small.Add(-1)
 	}
 	if err := body.read(ctx, s); err != nil {
+		if s.Partial != nil {
+			s.Partial(body.data, body.ended)
+		}
 		body.Release()
 		return nil, err
 	}
@@ -134,6 +145,7 @@ func (b *Body) read(ctx context.Context, s Source) error {
 			return nil
 		}
 		if err != nil {
+			b.ended = true
 			return err
 		}
 	}

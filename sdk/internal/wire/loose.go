@@ -22,8 +22,8 @@ type Loose struct {
 	RetryAfterSeconds int32
 	// Message is the first message that can be read, as UTF-8.
 	Message string
-
-	sawStatus bool
+	// HasStatus tells that a status can be read.
+	HasStatus bool
 }
 
 // ReadLoosely reads the status, the retryAfterSeconds and the message of a response. Its time is
@@ -43,14 +43,14 @@ func ReadLoosely(data []byte) Loose {
 		}
 	})
 	// encoding/json reads null as an object without members.
-	if (complete || bytes.HasPrefix(data, []byte("null"))) && !l.sawStatus {
+	if (complete || bytes.HasPrefix(data, []byte("null"))) && !l.HasStatus {
 		l.Refuses = true
 	}
 	return l
 }
 
 func (l *Loose) status(value []byte) {
-	l.sawStatus = true
+	l.HasStatus = true
 	if status, _ := text(value); status != "Success" && !l.Refuses {
 		l.Refuses, l.Status = true, status
 	}

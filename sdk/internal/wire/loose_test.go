@@ -6,9 +6,9 @@ import (
 )
 
 func TestReadLoosely(t *testing.T) {
-	refuses := func(status string) Loose { return Loose{Refuses: true, Status: status, sawStatus: status != ""} }
-	waits := func(seconds int32) Loose { return Loose{RetryAfterSeconds: seconds, sawStatus: true} }
-	nothing := Loose{sawStatus: true}
+	refuses := func(status string) Loose { return Loose{Refuses: true, Status: status, HasStatus: status != ""} }
+	waits := func(seconds int32) Loose { return Loose{RetryAfterSeconds: seconds, HasStatus: true} }
+	nothing := Loose{HasStatus: true}
 	for body, want := range map[string]Loose{
 		`{"status":"Success","status":"Failure"}`:                        refuses("Failure"),
 		`{"status":"Failure","status":"Success"}`:                        refuses("Failure"),
@@ -20,8 +20,8 @@ func TestReadLoosely(t *testing.T) {
 		"{\"x\":\"\x01\",\"status\":\"Failure\"}":                        refuses("Failure"),
 		`{"x":1,"x":2}`: {Refuses: true},
 		`null`:          {Refuses: true},
-		`{"status":5}`:  {Refuses: true, sawStatus: true},
-		`{"status":{}}`: {Refuses: true, sawStatus: true},
+		`{"status":5}`:  {Refuses: true, HasStatus: true},
+		`{"status":{}}`: {Refuses: true, HasStatus: true},
 		// What is within another value, or cut off, is not said.
 		`{"status":"Success","x":{"status":"Failure","retryAfterSeconds":3}}`: nothing,
 		`{"status":"Success","x":"\"status\":\"Failure\""}`:                   nothing,
@@ -41,7 +41,7 @@ func TestReadLoosely(t *testing.T) {
 		`{"status":"Success","retryAfterSeconds":null}`:                      nothing,
 		`{"status":"Success","retryAfterSeconds":"soon"}`:                    nothing,
 		`{"status":"Success","retryAfterSeconds":3`:                          nothing,
-		"{\"message\":\"a\xff\",\"status\":\"Success\",\"message\":\"b\"}":   {Message: "a\uFFFD", sawStatus: true},
+		"{\"message\":\"a\xff\",\"status\":\"Success\",\"message\":\"b\"}":   {Message: "a\uFFFD", HasStatus: true},
 	} {
 		if got := ReadLoosely([]byte(body)); got != want {
 			t.Errorf("%q is read as %+v, want %+v", body, got, want)
