@@ -66,6 +66,9 @@ func parseSchedule(expression string) (cron.Schedule, error) {
 	}
 	fields := strings.Fields(expression)
 	if len(fields) == 5 {
+		if err := checkSteps(fields); err != nil {
+			return nil, err
+		}
 		var err error
 		if fields[4], err = weekdays(fields[4]); err != nil {
 			return nil, err
@@ -88,6 +91,23 @@ func parseSchedule(expression string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
+// checkSteps refuses a step that is longer than what its field counts: */90 would be every hour. In the fields of
+// days, where a large step makes a star that matches one day, it is left alone.
+func checkSteps(fields []string) error {
+	for _, unit := range []struct {
+		field, most int
+		name        string
+	}{{0, 59, "minutes"}, {1, 23, "hours"}, {3, 11, "months"}} {
+		for item := range strings.SplitSeq(fields[unit.field], ",") {
+			_, step, _ := strings.Cut(item, "/")
+			if n, err := strconv.Atoi(step); err == nil && n > unit.most {
+				return fmt.Errorf("the step %d of the %s is above %d, so that only the first of them would match", n, unit.name, unit.most)
+			}
+		}
+	}
+	return nil
+}
+
 // star is the library's mark of a field of days that does not restrict: days must match both
 // fields when one has it, and either of them otherwise.
 const star = 1 << 63
@@ -108,10 +128,7 @@ func weekdays(field string) (string, error) {
 		from, to, isRange := strings.Cut(days, "-")
 		switch {
 		case days == "7":
-			item = "0"
-			if stepped {
-				item += "/" + step
-			}
+			item = "0" // with a step as well: it counts from 7, and there is no day behind it
 		case isRange && (to == "7" || strings.EqualFold(to, "sun")) && from != "7":
 			first, err := weekday(from)
 			if err != nil {
@@ -123,8 +140,12 @@ func weekdays(field string) (string, error) {
 					return "", fmt.Errorf("the step %q of the weekdays is no positive number", step)
 				}
 			}
+			last := 7
+			if to != "7" && first == 0 {
+				last = 0 // from Sunday to Sunday
+			}
 			var all []string
-			for day := first; day <= 7; day += every {
+			for day := first; day <= last; day += every {
 				all = append(all, strconv.Itoa(day%7))
 			}
 			item = strings.Join(all, ",")

@@ -173,3 +173,29 @@ func TestOpenings(t *testing.T) {
 		}
 	}
 }
+
+// Weekdays that begin or end with Sunday, in cron's two numbers for it.
+func TestSundays(t *testing.T) {
+	for cron, want := range map[string]string{
+		"0 22 * * 7": "Sun Sun", "0 22 * * 7/2": "Sun Sun", "0 22 * * sun-sun": "Sun Sun", "0 22 * * 0-sun": "Sun Sun", "0 22 * * 0-7": "Sat Sun", "0 22 * * fri-sun": "Sat Sun",
+		"0 22 * * 5-7/2": "Sun Fri", "0 22 * * mon-7": "Sat Sun",
+	} {
+		var got []string
+		for _, opening := range parse(t, cron, "", time.Hour).Openings(at(t, "2026-08-01T12:00:00Z"), 2) {
+			got = append(got, opening.Format("Mon"))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q opens on %v, want %s", cron, got, want)
+		}
+	}
+}
+
+// A step beyond its field would match once, and who writes it means something else.
+func TestStepsBeyondTheField(t *testing.T) {
+	for cron, want := range map[string]bool{"*/59 * * * *": true, "*/90 * * * *": false, "0 */24 * * *": false, "0 0 1 */12 *": false, "0 1-5/2,*/30 * * *": false, "0 22 */100,1-7 * 6": true, "0 22 * * */7": true} {
+		_, err := schedule.Parse(lifecyclev1.WindowStep{Schedule: cron, DurationSeconds: 60})
+		if (err == nil) != want || err != nil && !errors.Is(err, schedule.ErrSchedule) {
+			t.Errorf("%q: %v", cron, err)
+		}
+	}
+}
