@@ -13,7 +13,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // maxNamed is how many Machines a reason names.
@@ -78,7 +77,7 @@ func (h *Handler) misfits(ctx context.Context, key client.ObjectKey, asks *place
 // when it can.
 func (h *Handler) lacksVersion(ctx context.Context, key client.ObjectKey, version string) (string, error) {
 	m, at, err := h.hostOf(ctx, h.Client, key)
-	release, releaseErr := inputs.ReleaseOf(ctx, h.Client, version)
+	release, releaseErr := placement.ReleaseOf(ctx, h.Client, version)
 	err = errors.Join(err, releaseErr)
 	switch {
 	case err != nil:

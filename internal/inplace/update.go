@@ -20,7 +20,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 )
@@ -66,7 +66,7 @@ func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineReq
 	if host.RunningVersion(at) == machine.Spec.Version {
 		return nil, nil
 	}
-	release, err := inputs.ReleaseOf(ctx, h.Client, machine.Spec.Version)
+	release, err := placement.ReleaseOf(ctx, h.Client, machine.Spec.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (h *Handler) stays(ctx context.Context, machine *clusterv1.Machine, m *infr
 	if m.Spec.Version == machine.Spec.Version {
 		return nil
 	}
-	why, err := inputs.MachineLeaves(ctx, h.APIReader, m, machine.Spec.ClusterName)
+	why, err := placement.MachineLeaves(ctx, h.APIReader, m, machine.Spec.ClusterName)
 	if err != nil || why == "" {
 		return err
 	}

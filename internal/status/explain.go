@@ -16,7 +16,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
@@ -58,7 +57,7 @@ func Explain(ctx context.Context, c client.Reader, namespace, name string) (Plac
 	if err != nil {
 		return Placement{}, fmt.Errorf("HostMachine %s: %w", m.Name, err)
 	}
-	candidates, err := inputs.Candidates(ctx, namespaced{c}, m.Namespace)
+	candidates, err := placement.Candidates(ctx, namespaced{c}, m.Namespace)
 	if err != nil {
 		return Placement{}, err
 	}
@@ -156,7 +155,7 @@ func findMachine(ctx context.Context, c client.Reader, namespace, name string) (
 
 // requestFor is what the machine asks of a host, as the controller sees it.
 func requestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (placement.Request, error) {
-	owner, err := inputs.OwnerOf(ctx, c, m)
+	owner, err := placement.OwnerOf(ctx, c, m)
 	if err != nil {
 		return placement.Request{}, err
 	}
@@ -168,9 +167,9 @@ func requestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (p
 	if err != nil {
 		return placement.Request{}, fmt.Errorf("get the Cluster of HostMachine %s: %w", m.Name, err)
 	}
-	request, err := inputs.RequestFor(ctx, namespaced{c}, m, owner, cluster)
+	request, err := placement.RequestFor(ctx, namespaced{c}, m, owner, cluster)
 	if err == nil && m.Spec.ProviderID == "" && owner != nil && !owner.ControlPlane {
-		request.Ahead, err = inputs.Ahead(ctx, namespaced{c}, cluster)
+		request.Ahead, err = placement.Ahead(ctx, namespaced{c}, cluster)
 	}
 	return request, err
 }

@@ -1,8 +1,10 @@
 package imports
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -156,6 +158,23 @@ func TestCommandsRunNoPlane(t *testing.T) {
 			if below(dep, "k8s.io/kubernetes") || below(dep, commands+"serve") || below(dep, commands+"capi") {
 				t.Errorf("%s depends on %s", pkg, dep)
 			}
+		}
+	}
+}
+
+// TestPlacementNeverWrites holds that placement has no client that could.
+func TestPlacementNeverWrites(t *testing.T) {
+	files, err := filepath.Glob("../../internal/placement/*.go")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if writer := regexp.MustCompile(`\bclient\.(Client|WithWatch|Writer|StatusClient|SubResource\w*)\b`).Find(source); writer != nil && !strings.HasSuffix(file, "_test.go") {
+			t.Errorf("%s has a %s: placement takes a client.Reader", file, writer)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/secret"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machinepools,verbs=get;list;watch
@@ -38,7 +38,7 @@ func (r *SecretAccessReconciler) misuse(ctx context.Context, h *infrav1.Host, da
 	if err != nil || m.Spec.ClaimID != h.Spec.Claim.ClaimID {
 		return "", errNoMachineYet
 	}
-	owner, err := inputs.OwnerOf(ctx, r.Client, m)
+	owner, err := placement.OwnerOf(ctx, r.Client, m)
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func (r *SecretAccessReconciler) misuse(ctx context.Context, h *infrav1.Host, da
 // is. Kubeconfigs and keys of clusters have the same type. So the Secret must belong to
 // the bootstrap config of the owner, as those of providers do, or, if somebody provides the
 // data without a config, be labelled with the cluster and be nobody's and no key of it.
-func notBootstrapData(data *corev1.Secret, owner *inputs.Owner, cluster string) string {
+func notBootstrapData(data *corev1.Secret, owner *placement.Owner, cluster string) string {
 	if data.Type != clusterv1.ClusterSecretType {
 		return fmt.Sprintf("it has type %q; bootstrap data has type %q", data.Type, clusterv1.ClusterSecretType)
 	}

@@ -15,7 +15,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // +kubebuilder:rbac:groups=controlplane.cluster.x-k8s.io,resources=kubeadmcontrolplanes,verbs=get
@@ -66,7 +65,7 @@ func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*inf
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: machine.Name}, template); err != nil {
 		return all, s.awaitControlPlane(err, "HostMachineTemplate "+machine.Name)
 	}
-	release, err := inputs.ReleaseOf(ctx, r.Client, plane.Spec.Version)
+	release, err := placement.ReleaseOf(ctx, r.Client, plane.Spec.Version)
 	if err != nil {
 		return nil, err
 	}

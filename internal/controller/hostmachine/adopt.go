@@ -16,7 +16,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
@@ -63,7 +63,7 @@ func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host
 		return &waiting{infrav1.HostMachineVersionMismatchReason, fmt.Sprintf("Host %s has Kubernetes %v, and %s asks for %s. Ask for the version that its kubelet runs: adoption upgrades nothing",
 			live.Name, live.Status.Inventory.KubernetesVersions, s.owner.Description, version)}, nil
 	}
-	formers, err := inputs.FormersOf(ctx, r.Client, live.Namespace)
+	formers, err := placement.FormersOf(ctx, r.Client, live.Namespace)
 	if err != nil {
 		return nil, err
 	}

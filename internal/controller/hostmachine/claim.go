@@ -17,7 +17,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
@@ -107,7 +106,7 @@ func hostsOfClaim(ctx context.Context, reader client.Reader, m *infrav1.HostMach
 // on a live read, whose resourceVersion the one Update carries: of two managers
 // that choose the same host, one gets a conflict and begins anew.
 func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, error) {
-	request, err := inputs.RequestFor(ctx, r.Client, s.hostMachine, s.owner, s.cluster)
+	request, err := placement.RequestFor(ctx, r.Client, s.hostMachine, s.owner, s.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +121,7 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := inputs.Candidates(ctx, r.Client, s.hostMachine.Namespace)
+	candidates, err := placement.Candidates(ctx, r.Client, s.hostMachine.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +168,7 @@ func (o outcome) ended() bool { return o.host != nil || o.held || o.err != nil }
 // lacks machines takes none that this needs. That is read past the cache, if any host fits.
 func (r *Reconciler) takeOf(ctx context.Context, s *scope, request placement.Request, of ranking) outcome {
 	if len(of.hosts) > 0 && !s.owner.ControlPlane {
-		ahead, err := inputs.Ahead(ctx, r.Client, s.cluster)
+		ahead, err := placement.Ahead(ctx, r.Client, s.cluster)
 		if err != nil {
 			return outcome{err: err}
 		}
@@ -201,7 +200,7 @@ func (r *Reconciler) takeSpare(ctx context.Context, s *scope, request placement.
 	if err != nil {
 		return outcome{err: err}
 	}
-	candidates, err := inputs.Candidates(ctx, r.Client, s.hostMachine.Namespace)
+	candidates, err := placement.Candidates(ctx, r.Client, s.hostMachine.Namespace)
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -29,7 +29,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
@@ -124,7 +123,7 @@ func newClaiming(t *testing.T, hosts ...*infrav1.Host) *claiming {
 		t.Fatal(err)
 	}
 	c.scope = newScope(c.Client, m, cluster)
-	c.owner, c.wrote = &inputs.Owner{Description: "Machine m1"}, func(client.Object, client.Object) {}
+	c.owner, c.wrote = &placement.Owner{Description: "Machine m1"}, func(client.Object, client.Object) {}
 	return c
 }
 
@@ -358,7 +357,7 @@ func TestReservedHosts(t *testing.T) {
 			if tc.change != nil {
 				tc.change(c)
 			}
-			request, err := inputs.RequestFor(t.Context(), c.Client, c.hostMachine, c.owner, c.cluster)
+			request, err := placement.RequestFor(t.Context(), c.Client, c.hostMachine, c.owner, c.cluster)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/hosthooks"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/seen"
 	"github.com/slipway-dev/slipway/internal/throttle"
@@ -183,7 +183,7 @@ func inTransition(s *scope) bool {
 type scope struct {
 	hostMachine *infrav1.HostMachine
 	cluster     *clusterv1.Cluster
-	owner       *inputs.Owner
+	owner       *placement.Owner
 	// leaving says that an owner or the Cluster is being deleted; empty while none is.
 	leaving string
 	// host is the claimed host; nil until there is one.

@@ -18,7 +18,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=patch
@@ -124,11 +123,11 @@ func (r *Reconciler) anotherHelps(ctx context.Context, s *scope) (bool, error) {
 	if !s.owner.ControlPlane || len(s.owner.FailureDomains) == 0 {
 		return false, nil
 	}
-	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
+	hostCluster, err := placement.HostClusterOf(ctx, r.Client, s.cluster)
 	if err != nil || hostCluster == nil {
 		return false, err
 	}
-	request, err := inputs.RequestFor(ctx, r.Client, s.hostMachine, s.owner, s.cluster)
+	request, err := placement.RequestFor(ctx, r.Client, s.hostMachine, s.owner, s.cluster)
 	if err != nil {
 		return false, err
 	}
@@ -145,7 +144,7 @@ func (r *Reconciler) anotherHelps(ctx context.Context, s *scope) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	candidates, err := inputs.Candidates(ctx, r.Client, s.hostMachine.Namespace)
+	candidates, err := placement.Candidates(ctx, r.Client, s.hostMachine.Namespace)
 	if err != nil {
 		return false, err
 	}

@@ -13,7 +13,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // controlPlaneRetry is when to look again whether the Cluster is initialized, besides the
@@ -80,7 +80,7 @@ func (r *Reconciler) endpointToHold(ctx context.Context, s *scope) (clusterv1.AP
 	default:
 		return clusterv1.APIEndpoint{Host: desired.VirtualIP, Port: desired.VirtualIPPort}, nil
 	}
-	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
+	hostCluster, err := placement.HostClusterOf(ctx, r.Client, s.cluster)
 	if err != nil {
 		return none, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // releaseSurplus resets every host that carries the claim besides the one the
@@ -129,7 +129,7 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) error {
 // HostCluster that is gone or cannot be read changes nothing, since Cluster API copies the
 // domain to the Machine.
 func (r *Reconciler) observeFailureDomain(ctx context.Context, s *scope) error {
-	hostCluster, err := inputs.HostClusterOf(ctx, r.Client, s.cluster)
+	hostCluster, err := placement.HostClusterOf(ctx, r.Client, s.cluster)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // syncOperation requests the bootstrap of the host that the providerID names, so that no
@@ -28,7 +28,7 @@ import (
 // records that the bootstrap is done, since the agent's report may be lost.
 func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) {
 	var err error
-	if s.release, err = inputs.ReleaseOf(ctx, r.Client, s.version()); err != nil {
+	if s.release, err = placement.ReleaseOf(ctx, r.Client, s.version()); err != nil {
 		return false, err
 	}
 	if host.Releasing(s.host) || (s.host.Spec.Desired == nil && s.owner == nil) {

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // findOwner waits until core Cluster API has all that a host needs: an owner, the
@@ -26,11 +26,11 @@ func (r *Reconciler) findOwner(ctx context.Context, s *scope) (bool, error) {
 		s.waiting = &waiting{infrav1.HostMachineWaitingForClusterReason, "Waiting for Cluster API to set the owner and the label " + clusterv1.ClusterNameLabel}
 		return claimed, nil
 	}
-	found, err := inputs.OwnerOf(ctx, r.Client, s.hostMachine)
+	found, err := placement.OwnerOf(ctx, r.Client, s.hostMachine)
 	if err != nil {
 		return false, err
 	}
-	s.owner, s.leaving = found, inputs.Leaving(found, s.cluster)
+	s.owner, s.leaving = found, placement.Leaving(found, s.cluster)
 	switch {
 	case s.leaving != "":
 		s.waiting = claimsNone(s.leaving)
@@ -57,7 +57,7 @@ func (r *Reconciler) makerLeaves(ctx context.Context, s *scope) (bool, error) {
 	if s.owner == nil {
 		return false, nil
 	}
-	why, err := inputs.MakerLeaves(ctx, r.APIReader, s.hostMachine.Namespace, s.owner)
+	why, err := placement.MakerLeaves(ctx, r.APIReader, s.hostMachine.Namespace, s.owner)
 	if err == nil && why != "" {
 		s.waiting, s.requeueAfter = claimsNone(why), makerInterval
 	}
@@ -85,7 +85,7 @@ func (r *Reconciler) leaves(ctx context.Context, s *scope, changed *infrav1.Host
 	if !begins && (changed.Spec.Desired.Phase != infrav1.HostDesiredUpgraded || changed.Spec.Desired.OperationID == s.host.Spec.Desired.OperationID) {
 		return false, nil
 	}
-	why, err := inputs.MachineLeaves(ctx, r.APIReader, s.hostMachine, s.host.Spec.Claim.ClusterName)
+	why, err := placement.MachineLeaves(ctx, r.APIReader, s.hostMachine, s.host.Spec.Claim.ClusterName)
 	if err != nil || why == "" {
 		return false, err
 	}

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // takeoverRetry is when to look again for a MachinePool that has yet to take over a
@@ -28,7 +28,7 @@ func (r *Reconciler) awaitTakeover(ctx context.Context, s *scope) (bool, error) 
 	if s.host.Spec.Desired != nil || s.owner == nil || s.cluster == nil {
 		return true, nil
 	}
-	former, err := inputs.PoolsNaming(ctx, r.Client, s.host)
+	former, err := placement.PoolsNaming(ctx, r.Client, s.host)
 	if err != nil {
 		return false, err
 	}

@@ -14,7 +14,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 	"github.com/slipway-dev/slipway/internal/pool"
 )
 
@@ -68,7 +67,7 @@ func (s *scope) givesUpHosts() bool {
 }
 
 func (r *Reconciler) lookAtHosts(ctx context.Context, s *scope) error {
-	hosts, err := inputs.Candidates(ctx, r.Client, s.pool.Namespace)
+	hosts, err := placement.Candidates(ctx, r.Client, s.pool.Namespace)
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (r *Reconciler) countFreeHosts(ctx context.Context, s *scope, reader client
 	if err := reader.List(ctx, machines, client.InNamespace(s.pool.Namespace)); err != nil {
 		return fmt.Errorf("list the machines that wait for a host: %w", err)
 	}
-	ahead, err := inputs.Ahead(ctx, r.Client, s.cluster)
+	ahead, err := placement.Ahead(ctx, r.Client, s.cluster)
 	if err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (r *Reconciler) countFreeHosts(ctx context.Context, s *scope, reader client
 		return slices.ContainsFunc(s.hostMachines, func(own infrav1.HostMachine) bool { return own.Name == m.Name }) ||
 			len(ahead) > 0 && ofControlPlane && m.Labels[clusterv1.ClusterNameLabel] == s.cluster.Name
 	})
-	waiting, err := inputs.Waiting(ctx, r.Client, others)
+	waiting, err := placement.Waiting(ctx, r.Client, others)
 	if err != nil {
 		return err
 	}
@@ -120,7 +119,7 @@ func (r *Reconciler) countFreeHosts(ctx context.Context, s *scope, reader client
 
 // request is what a new member would ask of a host.
 func (r *Reconciler) request(ctx context.Context, s *scope) (placement.Request, error) {
-	return inputs.RequestForMember(ctx, r.Client, s.pool, s.machinePool, s.cluster)
+	return placement.RequestForMember(ctx, r.Client, s.pool, s.machinePool, s.cluster)
 }
 
 func viewHosts(hosts []placement.Candidate, request placement.Request, spread *infrav1.HostMachinePoolSpread) (*hostView, error) {

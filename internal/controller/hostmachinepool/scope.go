@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/pool"
 )
 
@@ -74,7 +74,7 @@ func newScope(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool,
 	if machinePool != nil {
 		s.clusterName = machinePool.Spec.ClusterName
 	}
-	s.frozen = inputs.PoolLeaving(pool, machinePool, cluster)
+	s.frozen = placement.PoolLeaving(pool, machinePool, cluster)
 	s.wasRollingOut = rollingOutReason(pool)
 	return s
 }
@@ -169,7 +169,7 @@ func (r *Reconciler) confirm(ctx context.Context, s *scope) error {
 		return nil
 	}
 	var err error
-	s.frozen, err = inputs.PoolLeaves(ctx, r.APIReader, s.pool, s.machinePool)
+	s.frozen, err = placement.PoolLeaves(ctx, r.APIReader, s.pool, s.machinePool)
 	return err
 }
 

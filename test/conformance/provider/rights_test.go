@@ -22,7 +22,7 @@ var elsewhere = map[judge.Right]string{
 	{Group: "infrastructure.slipway.dev", Resource: "hosts/finalizers", Verb: "update"}:             "admission may ask for it when an object with a blocking owner is created",
 	{Group: "infrastructure.slipway.dev", Resource: "hostmachinepools/finalizers", Verb: "update"}:  "admission may ask for it when an object with a blocking owner is created",
 	{Group: "bootstrap.cluster.x-k8s.io", Resource: "kubeadmconfigs", Verb: "get"}:                  "pools with a bootstrap config: TestVersionAndContentRollOnce of internal/controller/hostmachinepool",
-	{Group: "controlplane.cluster.x-k8s.io", Resource: "*", Verb: "get"}:                            "control planes of other providers: TestAhead of internal/placement/inputs",
+	{Group: "controlplane.cluster.x-k8s.io", Resource: "*", Verb: "get"}:                            "control planes of other providers: TestAhead of internal/placement",
 	{Group: "", Resource: "namespaces", Verb: "get"}:                                                "extensions with a namespaceSelector: internal/controller/extensionconfig",
 	{Group: "", Resource: "secrets", Verb: "patch"}:                                                 "hand-over: TestHandOverIsSignedAndReadable of internal/controller/host",
 	{Group: "", Resource: "secrets", Verb: "delete"}:                                                "enrollment: TestUsedUpTokenGoes of internal/controller/host",

@@ -1,4 +1,4 @@
-package inputs_test
+package placement_test
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
+	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // otherPlane is a control plane of another provider, in contract v1beta1.
@@ -206,7 +206,7 @@ func TestAhead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newPlaneWorld()
 			tc.world(w)
-			ahead, err := inputs.Ahead(t.Context(), w.reader(t), w.cluster)
+			ahead, err := placement.Ahead(t.Context(), w.reader(t), w.cluster)
 			if err != nil {
 				t.Fatal(err)
 			}

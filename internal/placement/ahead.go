@@ -1,4 +1,4 @@
-package inputs
+package placement
 
 import (
 	"context"
@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // maxToCome bounds what the manager calculates with: users write replicas.
@@ -27,7 +26,7 @@ const maxToCome = 9
 // that wait for a host, and of those that its provider has yet to make. Hosts are reserved for them
 // among the workers of the Cluster. There are none when an annotation of the Cluster says so, while the
 // control plane is being deleted, which waits for the workers to go, and on other infrastructure.
-func Ahead(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]placement.Request, error) {
+func Ahead(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]Request, error) {
 	if cluster == nil || !cluster.DeletionTimestamp.IsZero() || cluster.Annotations[infrav1.ControlPlaneFirstAnnotation] == "false" {
 		return nil, nil
 	}
@@ -41,7 +40,7 @@ func Ahead(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]
 	if err != nil {
 		return nil, fmt.Errorf("list the machines of the control plane: %w", err)
 	}
-	var ahead []placement.Request
+	var ahead []Request
 	staying := 0
 	for i := range machines.Items {
 		machine := &machines.Items[i]
@@ -97,9 +96,9 @@ func hostMachineOf(ctx context.Context, c client.Reader, machine *clusterv1.Mach
 
 // waitingMachine returns the request of a machine of a control plane that waits for a host; false
 // for one that has a host. Cluster API may not have set the owner of its HostMachine yet.
-func waitingMachine(ctx context.Context, c client.Reader, machine *clusterv1.Machine, m *infrav1.HostMachine, cluster *clusterv1.Cluster) (placement.Request, bool, error) {
+func waitingMachine(ctx context.Context, c client.Reader, machine *clusterv1.Machine, m *infrav1.HostMachine, cluster *clusterv1.Cluster) (Request, bool, error) {
 	if m.Spec.ProviderID != "" || !m.DeletionTimestamp.IsZero() || annotations.HasPaused(m) {
-		return placement.Request{}, false, nil
+		return Request{}, false, nil
 	}
 	request, err := RequestFor(ctx, c, m, ownerMachine(machine), cluster)
 	return request, err == nil, err
@@ -206,19 +205,19 @@ func hostMachineTemplate(plane *unstructured.Unstructured) string {
 
 // request is what the next machine of the control plane asks for, in one of the failure domains
 // that its provider may choose; false while neither template nor model is there.
-func (p controlPlane) request(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (placement.Request, bool, error) {
+func (p controlPlane) request(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (Request, bool, error) {
 	var wish infrav1.Placement
 	switch {
 	case p.model != nil:
 		wish = p.model.Spec.Placement
 	case p.unread:
-		return placement.Request{}, false, nil
+		return Request{}, false, nil
 	default:
 		template := &infrav1.HostMachineTemplate{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: p.template}, template); apierrors.IsNotFound(err) {
-			return placement.Request{}, false, nil
+			return Request{}, false, nil
 		} else if err != nil {
-			return placement.Request{}, false, fmt.Errorf("get HostMachineTemplate %s: %w", p.template, err)
+			return Request{}, false, fmt.Errorf("get HostMachineTemplate %s: %w", p.template, err)
 		}
 		wish = template.Spec.Template.Spec.Placement
 	}

@@ -1,4 +1,4 @@
-package inputs
+package placement
 
 import (
 	"context"
@@ -8,12 +8,11 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // Candidates are all hosts of a namespace. From a cache they are the cache's own objects,
 // since thousands would be copied for each claim: they must not be changed.
-func Candidates(ctx context.Context, c client.Reader, namespace string) ([]placement.Candidate, error) {
+func Candidates(ctx context.Context, c client.Reader, namespace string) ([]Candidate, error) {
 	hosts := &infrav1.HostList{}
 	if err := c.List(ctx, hosts, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list hosts: %w", err)
@@ -22,14 +21,14 @@ func Candidates(ctx context.Context, c client.Reader, namespace string) ([]place
 	if err != nil {
 		return nil, err
 	}
-	candidates := make([]placement.Candidate, 0, len(hosts.Items))
+	candidates := make([]Candidate, 0, len(hosts.Items))
 	for i := range hosts.Items {
 		h := &hosts.Items[i]
 		namedBy, err := namedBy(ctx, c, formers.naming[h.Name], h)
 		if err != nil {
 			return nil, err
 		}
-		candidates = append(candidates, placement.Candidate{Host: h, Connected: host.Connected(h), Former: formers.Of(h), NamedBy: namedBy})
+		candidates = append(candidates, Candidate{Host: h, Connected: host.Connected(h), Former: formers.Of(h), NamedBy: namedBy})
 	}
 	return candidates, nil
 }

@@ -1,4 +1,4 @@
-package inputs
+package placement
 
 import (
 	"context"
@@ -10,13 +10,12 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // Waiting returns a chooser for each machine that waits for a host. It omits machines that name
 // their host, which is free for nobody else.
-func Waiting(ctx context.Context, c client.Reader, machines []infrav1.HostMachine) ([]*placement.Chooser, error) {
-	var waiting []*placement.Chooser
+func Waiting(ctx context.Context, c client.Reader, machines []infrav1.HostMachine) ([]*Chooser, error) {
+	var waiting []*Chooser
 	for i := range machines {
 		if machines[i].Spec.HostName != "" {
 			continue
@@ -34,7 +33,7 @@ func Waiting(ctx context.Context, c client.Reader, machines []infrav1.HostMachin
 
 // waits returns the chooser of a machine that waits for a host; nil for a machine that has one
 // or will get none, as when it is being deleted.
-func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*placement.Chooser, error) {
+func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Chooser, error) {
 	if !m.DeletionTimestamp.IsZero() || m.Spec.ProviderID != "" || m.Spec.Adopt.HostName != "" {
 		return nil, nil
 	}
@@ -53,7 +52,7 @@ func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*place
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	chooser, err := placement.NewChooser(request)
+	chooser, err := NewChooser(request)
 	if err != nil {
 		return nil, nil //nolint:nilerr // with malformed selectors it gets no host
 	}

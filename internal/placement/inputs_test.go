@@ -1,4 +1,4 @@
-package inputs_test
+package placement_test
 
 import (
 	"errors"
@@ -21,7 +21,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/placement/inputs"
 )
 
 const namespace = "tenant"
@@ -74,11 +73,11 @@ func TestRequestFor(t *testing.T) {
 	c := reader(t, objects...)
 	request := func(m *infrav1.HostMachine, cluster *clusterv1.Cluster) placement.Request {
 		t.Helper()
-		owner, err := inputs.OwnerOf(t.Context(), c, m)
+		owner, err := placement.OwnerOf(t.Context(), c, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := inputs.RequestFor(t.Context(), c, m, owner, cluster)
+		r, err := placement.RequestFor(t.Context(), c, m, owner, cluster)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +93,7 @@ func TestRequestFor(t *testing.T) {
 	}
 	// What a pool counts hosts for is what its next member asks for.
 	pool, machinePool := objects[5].(*infrav1.HostMachinePool), objects[4].(*clusterv1.MachinePool)
-	if got, err := inputs.RequestForMember(t.Context(), c, pool, machinePool, cluster); err != nil || !reflect.DeepEqual(got, want) {
+	if got, err := placement.RequestForMember(t.Context(), c, pool, machinePool, cluster); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("a pool counts hosts for %+v, %v, want %+v", got, err, want)
 	}
 	// The machine's own version wins over its owner's.
@@ -111,12 +110,12 @@ func TestRequestFor(t *testing.T) {
 
 func TestOwnerOf(t *testing.T) {
 	objects, _, single, member := world()
-	owner, err := inputs.OwnerOf(t.Context(), reader(t, objects...), single)
+	owner, err := placement.OwnerOf(t.Context(), reader(t, objects...), single)
 	if err != nil || !owner.ControlPlane || owner.BootstrapSecret != "cp-data" || owner.Description != "Machine cp" {
 		t.Errorf("owner %+v, %v", owner, err)
 	}
 	for _, m := range []*infrav1.HostMachine{single, member, {ObjectMeta: meta("alone")}} {
-		if owner, err := inputs.OwnerOf(t.Context(), reader(t), m); owner != nil || err != nil {
+		if owner, err := placement.OwnerOf(t.Context(), reader(t), m); owner != nil || err != nil {
 			t.Errorf("owner of %s that is gone: %+v, %v", m.Name, owner, err)
 		}
 	}
@@ -190,7 +189,7 @@ func TestMachineLeaves(t *testing.T) {
 			if tc.pool {
 				m = member
 			}
-			if got, err := inputs.MachineLeaves(t.Context(), reader(t, objects...), m, "c"); err != nil || got != tc.want {
+			if got, err := placement.MachineLeaves(t.Context(), reader(t, objects...), m, "c"); err != nil || got != tc.want {
 				t.Errorf("%q, %v, want %q", got, err, tc.want)
 			}
 		})
@@ -214,7 +213,7 @@ func TestPoolLeaves(t *testing.T) {
 			objects[at].SetFinalizers([]string{"example.com/held-up"})
 			objects[at].SetDeletionTimestamp(ptr.To(metav1.Now()))
 		}
-		if got, err := inputs.PoolLeaves(t.Context(), reader(t, objects...), pool, machinePool); err != nil || got != want {
+		if got, err := placement.PoolLeaves(t.Context(), reader(t, objects...), pool, machinePool); err != nil || got != want {
 			t.Errorf("%q, %v, want %q", got, err, want)
 		}
 	}
@@ -252,7 +251,7 @@ func TestFormersHoldAHostBack(t *testing.T) {
 		"another pool than a member's": {left: naming("other", "c", "host-1"), pool: "own", want: "MachinePool other still names its former Node"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			candidates, err := inputs.Candidates(t.Context(), reader(t, free, tc.left), namespace)
+			candidates, err := placement.Candidates(t.Context(), reader(t, free, tc.left), namespace)
 			if err != nil || len(candidates) != 1 {
 				t.Fatalf("%d candidates, %v", len(candidates), err)
 			}
@@ -267,7 +266,7 @@ func TestFormersHoldAHostBack(t *testing.T) {
 	}
 	// The machine that has the host is no former one.
 	free.Spec.Claim = &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: claimed}
-	formers, err := inputs.FormersOf(t.Context(), reader(t, hostMachine, machine), namespace)
+	formers, err := placement.FormersOf(t.Context(), reader(t, hostMachine, machine), namespace)
 	if err != nil || formers.Of(free).Machine != "" {
 		t.Errorf("the machine of the claim is left of an earlier one: %+v, %v", formers.Of(free), err)
 	}

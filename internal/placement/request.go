@@ -1,4 +1,4 @@
-package inputs
+package placement
 
 import (
 	"cmp"
@@ -10,17 +10,16 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // RequestFor is what a machine asks of a host, with what its owner and its cluster ask
 // for it; either may be nil. The version is the machine's own, if it has one.
-func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, owner *Owner, cluster *clusterv1.Cluster) (placement.Request, error) {
+func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, owner *Owner, cluster *clusterv1.Cluster) (Request, error) {
 	label, err := failureDomainLabel(ctx, c, cluster)
 	if err != nil {
-		return placement.Request{}, err
+		return Request{}, err
 	}
-	request := placement.Request{
+	request := Request{
 		Version:            m.Spec.Version,
 		FailureDomainLabel: label,
 		Spread:             m.Spec.Spread,
@@ -38,16 +37,16 @@ func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, ow
 
 // RequestForMember is what a machine asks of a host that a pool would add now. It leaves
 // out the failure domain that the pool would choose for it.
-func RequestForMember(ctx context.Context, c client.Reader, pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool, cluster *clusterv1.Cluster) (placement.Request, error) {
+func RequestForMember(ctx context.Context, c client.Reader, pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool, cluster *clusterv1.Cluster) (Request, error) {
 	label, err := failureDomainLabel(ctx, c, cluster)
 	if err != nil {
-		return placement.Request{}, err
+		return Request{}, err
 	}
 	release, err := ReleaseOf(ctx, c, machinePool.Spec.Template.Spec.Version)
 	if err != nil {
-		return placement.Request{}, err
+		return Request{}, err
 	}
-	return placement.Request{
+	return Request{
 		Version:            machinePool.Spec.Template.Spec.Version,
 		Release:            release,
 		FailureDomains:     machinePool.Spec.FailureDomains,

@@ -1,4 +1,4 @@
-package inputs
+package placement
 
 import (
 	"context"
@@ -12,19 +12,18 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/placement"
 )
 
 // Formers is what is left in a namespace of the machines that had hosts before.
 type Formers struct {
 	// machines name, by host, who has a providerID of it and for which claim.
-	machines map[string][]named
+	machines map[string][]hostsNamed
 	// naming are the HostMachines that name their host and have none yet, by that host.
 	naming map[string][]*infrav1.HostMachine
 	pools  nodePools
 }
 
-type named struct{ machine, claimID string }
+type hostsNamed struct{ machine, claimID string }
 
 // FormersOf reads it.
 func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers, error) {
@@ -35,7 +34,7 @@ func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers
 		}
 	}
 	pools, err := poolsByNode(ctx, c, namespace)
-	f := &Formers{machines: map[string][]named{}, naming: map[string][]*infrav1.HostMachine{}, pools: pools}
+	f := &Formers{machines: map[string][]hostsNamed{}, naming: map[string][]*infrav1.HostMachine{}, pools: pools}
 	for i := range hostMachines.Items {
 		m := &hostMachines.Items[i]
 		f.add("HostMachine "+m.Name, m.Spec.ProviderID)
@@ -51,12 +50,12 @@ func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers
 
 func (f *Formers) add(machine, providerID string) {
 	if _, name, claimID, ok := host.ParseProviderID(providerID); ok {
-		f.machines[name] = append(f.machines[name], named{machine, claimID})
+		f.machines[name] = append(f.machines[name], hostsNamed{machine, claimID})
 	}
 }
 
 // Of is what is left of the machines that had a host before the claim that it has now.
-func (f *Formers) Of(h *infrav1.Host) placement.Former {
+func (f *Formers) Of(h *infrav1.Host) Former {
 	former := f.pools.of(h)
 	for _, m := range f.machines[h.Name] {
 		if h.Spec.Claim == nil || h.Spec.Claim.ClaimID != m.claimID {
@@ -67,23 +66,23 @@ func (f *Formers) Of(h *infrav1.Host) placement.Former {
 }
 
 // PoolsNaming are the MachinePools that name a Node of one host.
-func PoolsNaming(ctx context.Context, c client.Reader, h *infrav1.Host) (placement.Former, error) {
+func PoolsNaming(ctx context.Context, c client.Reader, h *infrav1.Host) (Former, error) {
 	list := &clusterv1.MachinePoolList{}
 	if err := c.List(ctx, list, client.InNamespace(h.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return placement.Former{}, fmt.Errorf("list MachinePools: %w", err)
+		return Former{}, fmt.Errorf("list MachinePools: %w", err)
 	}
-	nodes, former := host.NodeNames(h), placement.Former{}
+	nodes, former := host.NodeNames(h), Former{}
 	for i := range list.Items {
 		p := &list.Items[i]
 		if slices.ContainsFunc(p.Status.NodeRefs, func(ref corev1.ObjectReference) bool { return slices.Contains(nodes, ref.Name) }) {
-			former.Pools = append(former.Pools, placement.PoolReference{Cluster: p.Spec.ClusterName, Name: p.Name})
+			former.Pools = append(former.Pools, PoolReference{Cluster: p.Spec.ClusterName, Name: p.Name})
 		}
 	}
 	return former, nil
 }
 
 // nodePools are the MachinePools that name a Node, by its name.
-type nodePools map[string][]placement.PoolReference
+type nodePools map[string][]PoolReference
 
 func poolsByNode(ctx context.Context, c client.Reader, namespace string) (nodePools, error) {
 	list := &clusterv1.MachinePoolList{}
@@ -94,14 +93,14 @@ func poolsByNode(ctx context.Context, c client.Reader, namespace string) (nodePo
 	for i := range list.Items {
 		p := &list.Items[i]
 		for _, node := range p.Status.NodeRefs {
-			pools[node.Name] = append(pools[node.Name], placement.PoolReference{Cluster: p.Spec.ClusterName, Name: p.Name})
+			pools[node.Name] = append(pools[node.Name], PoolReference{Cluster: p.Spec.ClusterName, Name: p.Name})
 		}
 	}
 	return pools, nil
 }
 
-func (p nodePools) of(h *infrav1.Host) placement.Former {
-	var former placement.Former
+func (p nodePools) of(h *infrav1.Host) Former {
+	var former Former
 	for _, node := range host.NodeNames(h) {
 		former.Pools = append(former.Pools, p[node]...)
 	}
