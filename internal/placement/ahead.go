@@ -97,7 +97,7 @@ func hostMachineOf(ctx context.Context, c client.Reader, machine *clusterv1.Mach
 // waitingMachine returns the request of a machine of a control plane that waits for a host; false
 // for one that has a host. Cluster API may not have set the owner of its HostMachine yet.
 func waitingMachine(ctx context.Context, c client.Reader, machine *clusterv1.Machine, m *infrav1.HostMachine, cluster *clusterv1.Cluster) (Request, bool, error) {
-	if m.Spec.ProviderID != "" || !m.DeletionTimestamp.IsZero() || annotations.HasPaused(m) {
+	if !lacksHost(m) || annotations.HasPaused(m) {
 		return Request{}, false, nil
 	}
 	request, err := RequestFor(ctx, c, m, ownerMachine(machine), cluster)

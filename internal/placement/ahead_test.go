@@ -160,6 +160,10 @@ func TestAhead(t *testing.T) {
 				m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 			})
 		}, nil},
+		"a machine adopts a Node": {func(w *planeWorld) {
+			w.replicas(1)
+			w.machine("", func(_ *clusterv1.Machine, m *infrav1.HostMachine) { m.Spec.Adopt.HostName = "h" })
+		}, nil},
 		"it is being deleted":          {func(w *planeWorld) { w.replicas(3); w.machine(""); going(w.plane) }, nil},
 		"the Cluster is being deleted": {func(w *planeWorld) { w.replicas(3); w.machine(""); going(w.cluster) }, nil},
 		"the Cluster opts out": {func(w *planeWorld) {

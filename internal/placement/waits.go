@@ -31,10 +31,16 @@ func Waiting(ctx context.Context, c client.Reader, machines []infrav1.HostMachin
 	return waiting, nil
 }
 
+// lacksHost says whether a machine is still to claim a host. One that adopts a Node takes the host
+// of that, which is not free.
+func lacksHost(m *infrav1.HostMachine) bool {
+	return m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == "" && m.Spec.Adopt.HostName == ""
+}
+
 // waits returns the chooser of a machine that waits for a host; nil for a machine that has one
 // or will get none, as when it is being deleted.
 func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Chooser, error) {
-	if !m.DeletionTimestamp.IsZero() || m.Spec.ProviderID != "" || m.Spec.Adopt.HostName != "" {
+	if !lacksHost(m) {
 		return nil, nil
 	}
 	cluster := &clusterv1.Cluster{}
