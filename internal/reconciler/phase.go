@@ -45,6 +45,19 @@ func Run[Scope any](ctx context.Context, scope Scope, phases []Phase[Scope]) err
 	return nil
 }
 
+// Replan plans over what the cache shows. If that has something to do, it reads past the cache, and
+// returns a plan over what it read: a cache that lags behind never doubles a step.
+func Replan[Plan any](plan func() (Plan, error), acts func(Plan) bool, read func() error) (Plan, error) {
+	p, err := plan()
+	if err != nil || !acts(p) {
+		return p, err
+	}
+	if err := read(); err != nil {
+		return p, err
+	}
+	return plan()
+}
+
 // Result is what follows from how the phases ended: a failure is retried later each time,
 // a conflict soon, since somebody else merely wrote first. In a namespace that is being
 // deleted nothing can be made, which is no failure. Otherwise the object is looked at again

@@ -74,6 +74,32 @@ func TestAlways(t *testing.T) {
 	}
 }
 
+// TestReplan holds that what is done comes of a plan over live reads, which take place only if the
+// cache shows that there is something to do.
+func TestReplan(t *testing.T) {
+	for name, c := range map[string]struct {
+		cached, live  int
+		unread, fails error
+		want, plans   int
+	}{
+		"nothing to do":       {cached: 0, live: 3, want: 0, plans: 1},
+		"less than it seemed": {cached: 3, live: 1, want: 1, plans: 2},
+		"done already":        {cached: 3, live: 0, want: 0, plans: 2},
+		"not read":            {cached: 3, live: 1, unread: errBroken, want: 3, plans: 1},
+		"no plan":             {cached: 3, live: 1, fails: errBroken, want: 3, plans: 1},
+	} {
+		seen, plans := c.cached, 0
+		got, err := reconciler.Replan(
+			func() (int, error) { plans++; return seen, c.fails },
+			func(steps int) bool { return steps > 0 },
+			func() error { seen = c.live; return c.unread },
+		)
+		if got != c.want || plans != c.plans || (err == nil) != (c.unread == nil && c.fails == nil) {
+			t.Errorf("%s: %d steps of %d plans, %v", name, got, plans, err)
+		}
+	}
+}
+
 // TestEnding holds that a conflict of the last write is retried soon, and that there is no
 // result beside an error.
 func TestEnding(t *testing.T) {

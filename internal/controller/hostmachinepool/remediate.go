@@ -25,30 +25,25 @@ import (
 
 // remediate acts on the machines that a MachineHealthCheck left to their owner,
 // which core does for no machine of a pool. It stands before carryOut, so that the
-// machine it makes in the place of another is not made twice. Like carryOut, it
-// acts on live reads only. A pool that is being deleted, or whose Cluster is, remediates
-// nothing.
+// machine it makes in the place of another is not made twice. A pool that is being deleted,
+// or whose Cluster is, remediates nothing.
 func (r *Reconciler) remediate(ctx context.Context, s *scope) error {
-	if s.frozen != "" {
-		return s.remediatesNothing()
-	}
-	plan, err := r.planRemediation(ctx, s, r.Client)
-	if err != nil {
+	reader := client.Reader(r.Client)
+	plan, err := reconciler.Replan(
+		func() (pool.Remediation, error) { return r.planRemediation(ctx, s, reader) },
+		func(p pool.Remediation) bool { return slices.ContainsFunc(p.Decisions, acts) },
+		func() error {
+			reader = r.APIReader
+			if err := r.confirm(ctx, s); err != nil || s.frozen != "" {
+				return err
+			}
+			return s.read(ctx, reader)
+		})
+	switch {
+	case err != nil:
 		return err
-	}
-	if slices.ContainsFunc(plan.Decisions, acts) {
-		if err := r.confirm(ctx, s); err != nil {
-			return err
-		}
-		if s.frozen != "" {
-			return s.remediatesNothing()
-		}
-		if err := s.read(ctx, r.APIReader); err != nil {
-			return err
-		}
-		if plan, err = r.planRemediation(ctx, s, r.APIReader); err != nil {
-			return err
-		}
+	case s.frozen != "":
+		return s.remediatesNothing()
 	}
 	s.requeue(plan.After)
 	pending := remediationSummary{}
@@ -79,8 +74,12 @@ func acts(d pool.Decision) bool {
 	return d.Kind == pool.DecisionBegin || d.Kind == pool.DecisionPin
 }
 
-// planRemediation reads from reader who waits for the hosts that are free.
+// planRemediation reads from reader who waits for the hosts that are free. It is empty for a pool
+// that remediates nothing.
 func (r *Reconciler) planRemediation(ctx context.Context, s *scope, reader client.Reader) (pool.Remediation, error) {
+	if s.frozen != "" {
+		return pool.Remediation{}, nil
+	}
 	policy, err := pool.NewRemediationPolicy(s.pool.Spec.Remediation, s.desired())
 	if err != nil {
 		return pool.Remediation{}, err

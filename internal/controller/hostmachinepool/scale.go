@@ -18,16 +18,17 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/pool"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // makePlan plans over what the scope holds now.
-func (s *scope) makePlan() error {
+func (s *scope) makePlan() (pool.Plan, error) {
 	seen, err := s.observe()
 	if err != nil {
-		return err
+		return pool.Plan{}, err
 	}
 	s.plan, s.planned = pool.MakePlan(seen), true
-	return nil
+	return s.plan, nil
 }
 
 // observe returns what plans are made of.
@@ -57,34 +58,14 @@ func (s *scope) observe() (pool.Pool, error) {
 	return seen, nil
 }
 
-// carryOut brings the pool nearer to its size, version and revision. The plan from
-// the cache only says whether there may be something to do; what is done comes from a
-// plan over live reads, so that a cache that lags behind never doubles a step.
+// carryOut brings the pool nearer to its size, version and revision.
 func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
-	if err := s.makePlan(); err != nil || len(s.plan.Steps) == 0 {
-		return err
-	}
-	if err := s.read(ctx, r.APIReader); err != nil {
-		return err
-	}
-	if !s.deleting() {
-		if err := r.confirm(ctx, s); err != nil {
-			return err
-		}
-		if err := r.computeRevision(ctx, s, false); err != nil {
-			return err
-		}
-		if s.givesUpHosts() {
-			if err := r.countFreeHosts(ctx, s, r.APIReader); err != nil {
-				return err
-			}
-		}
-	}
-	if err := s.makePlan(); err != nil {
+	plan, err := reconciler.Replan(s.makePlan, func(p pool.Plan) bool { return len(p.Steps) > 0 }, func() error { return r.readLive(ctx, s) })
+	if err != nil || len(plan.Steps) == 0 {
 		return err
 	}
 	var create []pool.Step
-	for _, step := range s.plan.Steps {
+	for _, step := range plan.Steps {
 		if step.Action == pool.ActionCreate {
 			create = append(create, step)
 		} else if err := r.do(ctx, s, step); err != nil {
@@ -95,6 +76,23 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
 		return err
 	}
 	r.reportSteps(s)
+	return nil
+}
+
+// readLive reads past the cache what a plan is made of.
+func (r *Reconciler) readLive(ctx context.Context, s *scope) error {
+	if err := s.read(ctx, r.APIReader); err != nil || s.deleting() {
+		return err
+	}
+	if err := r.confirm(ctx, s); err != nil {
+		return err
+	}
+	if err := r.computeRevision(ctx, s, false); err != nil {
+		return err
+	}
+	if s.givesUpHosts() {
+		return r.countFreeHosts(ctx, s, r.APIReader)
+	}
 	return nil
 }
 
