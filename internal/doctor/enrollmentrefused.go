@@ -23,11 +23,11 @@ var _ = register(Check{
 			if denied == nil || !s.asksFor(r) || s.enrolledAfter(r) {
 				return none()
 			}
-			name, namespace := r.Labels[infrav1.HostLabel], ""
-			if of := namespaceOf(r); of != "" {
-				namespace = " -n " + of
+			name := r.Labels[infrav1.HostLabel]
+			f := atRequest(r).since(denied.LastTransitionTime.Time).next("slipway host token %s", name)
+			if namespace := namespaceOf(r); namespace != "" {
+				f = f.next("slipway host token %s -n %s", name, namespace)
 			}
-			f := atRequest(r).since(denied.LastTransitionTime.Time).next("slipway host token %s%s", name, namespace)
 			f.Message = "the agent of host " + name + " got no certificate: " + cmp.Or(denied.Message, denied.Reason)
 			return f, true
 		})

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // at is a finding about an object of a kind.
@@ -54,7 +55,13 @@ func (f Finding) since(t time.Time) Finding {
 	return f
 }
 
-func (f Finding) next(format string, args ...any) Finding {
+// next is the command to run, whose arguments are words: others than administrators chose some of
+// them, such as a machine its namespace in a request, or whoever may write a cluster its endpoint.
+func (f Finding) next(format string, words ...string) Finding {
+	args := make([]any, len(words))
+	for i, word := range words {
+		args[i] = status.ShellWord(word)
+	}
 	f.Next = fmt.Sprintf(format, args...)
 	return f
 }
@@ -73,11 +80,10 @@ func (s *Snapshot) severitySince(begin time.Time) Severity {
 
 // describe is the command that shows conditions and events of the object.
 func (f Finding) describe() Finding {
-	namespace := ""
-	if f.Object.Namespace != "" {
-		namespace = " -n " + f.Object.Namespace
+	if f.Object.Namespace == "" {
+		return f.next("kubectl describe %s", f.Object.Resource())
 	}
-	return f.next("kubectl describe %s%s", f.Object.Resource(), namespace)
+	return f.next("kubectl describe %s -n %s", f.Object.Resource(), f.Object.Namespace)
 }
 
 // condition returns one with that status and, unless none is given, one of the reasons; nil

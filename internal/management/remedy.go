@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // Explain adds to an error of a command what only the cluster as a whole can tell: which
@@ -78,15 +80,5 @@ func subject(user string) string {
 	if user == "" {
 		user = "USER"
 	}
-	return "--user=" + quote(user)
-}
-
-// quote makes one word of a shell of a name that the cluster told.
-func quote(word string) string {
-	if !strings.ContainsFunc(word, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:@/+=", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return "--user=" + status.ShellWord(user)
 }
