@@ -55,7 +55,7 @@ func (f Finding) since(t time.Time) Finding {
 	return f
 }
 
-// next is the command to run, whose arguments are words: others than administrators chose some of
+// next is the command to run, whose arguments are quoted: others than administrators chose some of
 // them, such as a machine its namespace in a request, or whoever may write a cluster its endpoint.
 func (f Finding) next(format string, words ...string) Finding {
 	args := make([]any, len(words))

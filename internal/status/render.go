@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Render writes s for a person; wide adds the columns that are long.
@@ -82,4 +84,21 @@ func ifWide(wide bool, s string) string {
 		return s
 	}
 	return ""
+}
+
+// ShellWord quotes for a shell what a cluster or a machine told, for the commands that are shown to
+// administrators. It is one line.
+func ShellWord(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:@/+=[]", r)
+	}) {
+		return word
+	}
+	word = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, word)
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
