@@ -2,6 +2,9 @@ package providercheck_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,6 +153,32 @@ func TestOneFaultIsToldOnce(t *testing.T) {
 	}
 	if found := providercheck.Check(r); len(found) != 1 || found[0].Rule != "field-type" {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// TestUnreadableDocumentIsOneFault holds that what refers to objects of a document with a tab is no fault of its own.
+func TestUnreadableDocumentIsOneFault(t *testing.T) {
+	for _, file := range []string{template, topology, class} {
+		content, err := os.ReadFile(filepath.Join(good, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents := strings.Split(string(content), "---\n")
+		for i := range documents {
+			broken := slices.Clone(documents)
+			broken[i] += "x:\n\ty: z\n"
+			dir := plant(t, violation{})
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(strings.Join(broken, "---\n")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r, err := providercheck.Load(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := providercheck.Check(r); len(found) != 1 || found[0].Rule != "file-readable" {
+				t.Errorf("%s, document %d: found %+v", file, i, found)
+			}
+		}
 	}
 }
 

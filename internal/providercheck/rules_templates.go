@@ -79,7 +79,7 @@ var templateRules = []Rule{
 		Remedy: "use ${KUBERNETES_VERSION}, which --kubernetes-version sets",
 		check: func(r *Release, found report) {
 			for _, f := range r.Templates {
-				if !hasVariable(f, "KUBERNETES_VERSION") {
+				if !hasVariable(f, "KUBERNETES_VERSION") && f.broken == nil {
 					found(place{file: f.Name}, "the variable is not used")
 				}
 			}
@@ -183,6 +183,9 @@ func hasVariable(f *File, name string) bool {
 
 // checkReferences looks for every reference of Cluster API's objects in the file.
 func checkReferences(f *File, found report) {
+	if f.broken != nil {
+		return // what it refers to may be in the part that cannot be read
+	}
 	has := map[string]bool{}
 	for _, o := range f.Objects {
 		has[o.Group()+"/"+o.Kind()+"/"+o.Name()] = true
