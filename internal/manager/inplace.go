@@ -16,7 +16,7 @@ func setupInPlaceUpdates(_ context.Context, mgr ctrl.Manager, o Options) error {
 	if !o.FeatureGates.Enabled(InPlaceUpdates) {
 		return nil
 	}
-	server, err := o.Hooks.NewServer(o.WebhookCertDir, o.Tracer, mgr.GetLogger().WithName("in-place-updates"))
+	server, err := o.NewHookServer(o.WebhookCertDir, o.Tracer, mgr.GetLogger().WithName("in-place-updates"))
 	if err != nil {
 		return fmt.Errorf("feature gate %s: %w", InPlaceUpdates, err)
 	}

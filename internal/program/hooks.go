@@ -41,18 +41,18 @@ func (h *Hooks) BindFlags(fs *pflag.FlagSet, usage string) {
 	fs.BoolVar(&h.InsecureHooks, "insecure-hooks", h.InsecureHooks, "answer the hooks of callers without a certificate")
 }
 
-// Validate returns ErrOpenHooks when anybody could call.
-func (h *Hooks) Validate() error {
+// ValidateHooks returns ErrOpenHooks when anybody could call.
+func (h *Hooks) ValidateHooks() error {
 	if h.ExtensionClientCAFile == "" && !h.InsecureHooks {
 		return ErrOpenHooks
 	}
 	return nil
 }
 
-// NewServer makes the server, with tls.crt and tls.key of certDir. The manager serves its metrics with its
+// NewHookServer makes the server, with tls.crt and tls.key of certDir. The manager serves its metrics with its
 // own: who may scrape is not who may call hooks.
-func (h *Hooks) NewServer(certDir string, tracer trace.TracerProvider, logger logr.Logger) (*extension.Server, error) {
-	if err := h.Validate(); err != nil {
+func (h *Hooks) NewHookServer(certDir string, tracer trace.TracerProvider, logger logr.Logger) (*extension.Server, error) {
+	if err := h.ValidateHooks(); err != nil {
 		return nil, err
 	}
 	options := extension.Options{

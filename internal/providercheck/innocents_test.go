@@ -156,7 +156,7 @@ func TestOneFaultIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestUnreadableDocumentIsOneFault holds that what refers to objects of a document with a tab is no fault of its own.
+// TestUnreadableDocumentIsOneFault holds that references to objects of an unreadable document are no further faults.
 func TestUnreadableDocumentIsOneFault(t *testing.T) {
 	for _, file := range []string{template, topology, class} {
 		content, err := os.ReadFile(filepath.Join(good, file))

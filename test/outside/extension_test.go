@@ -132,7 +132,7 @@ func testRun(t *testing.T, o *outsider, plugin string) {
 	if err := serving.Cancel(); err != nil {
 		t.Error(err)
 	}
-	if <-ended; !strings.Contains(said.String(), "Shut down") {
-		t.Errorf("it ended without draining: %s", &said)
+	if err := <-ended; !strings.Contains(said.String(), "Shut down") {
+		t.Errorf("it ended without draining: %v: %s", err, &said)
 	}
 }

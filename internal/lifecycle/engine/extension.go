@@ -15,7 +15,7 @@ func newHookServer(ctx context.Context, mgr ctrl.Manager, o Options) (*extension
 	if err := hooks.Warm(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}
-	server, err := o.Hooks.NewServer(o.CertDir, o.Tracer, mgr.GetLogger().WithName("extension"))
+	server, err := o.NewHookServer(o.CertDir, o.Tracer, mgr.GetLogger().WithName("extension"))
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func TestMetricsAreRegistered(t *testing.T) {
 	hooktest.NewCA(t).Files(certificates, "tls")
 	for range 2 {
 		o := program.Hooks{InsecureHooks: true}
-		if _, err := o.NewServer(certificates, nil, logr.Discard()); err != nil {
+		if _, err := o.NewHookServer(certificates, nil, logr.Discard()); err != nil {
 			t.Fatal(err)
 		}
 		if err := registerMetrics(fake.NewClientBuilder().Build(), nil); err != nil {

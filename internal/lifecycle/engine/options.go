@@ -69,7 +69,7 @@ func DefaultOptions() Options {
 }
 
 func (o *Options) validate() error {
-	if err := o.Hooks.Validate(); err != nil {
+	if err := o.ValidateHooks(); err != nil {
 		return err
 	}
 	_, err := o.allowedNetworks()

@@ -92,7 +92,7 @@ func parseSchedule(expression string) (cron.Schedule, error) {
 }
 
 // checkSteps refuses a step that is longer than what its field counts: */90 would be every hour. In the fields of
-// days, where a large step makes a star that matches one day, it is left alone.
+// days, a large step makes a star that matches one day.
 func checkSteps(fields []string) error {
 	for _, unit := range []struct {
 		field, most int

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -57,7 +58,7 @@ func Render(source string, variables map[string]any, limit int) (out string, err
 		return "", refuse(nil, "it cannot be read")
 	}
 	if at := swallowed(source, settings); at != nil {
-		return "", refuse(at, "this cannot be read; an expression stands on one line")
+		return "", refuse(at, "this cannot be read; an expression has one line")
 	}
 	template, err := exec.NewTemplate("/data", settings, loader, &exec.Environment{Context: exec.EmptyContext(), ControlStructures: statements(source)})
 	if err != nil {
@@ -81,8 +82,7 @@ var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 func swallowed(source string, settings *config.Config) *tokens.Token {
 	for stream := tokens.LexAll(source, settings); !stream.End(); stream.Next() {
 		at := stream.Current()
-		switch at.Type {
-		case tokens.Data, tokens.VariableBegin, tokens.BlockBegin, tokens.CommentBegin, tokens.CommentEnd, tokens.Error:
+		if slices.Contains([]tokens.Type{tokens.Data, tokens.VariableBegin, tokens.BlockBegin, tokens.CommentBegin, tokens.CommentEnd, tokens.Error}, at.Type) {
 			continue
 		}
 		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(source[:at.Pos], " \t"))
