@@ -193,8 +193,8 @@ func TestSundays(t *testing.T) {
 // A step beyond its field would match once, and who writes it means something else.
 func TestStepsBeyondTheField(t *testing.T) {
 	for cron, want := range map[string]bool{"*/59 * * * *": true, "*/90 * * * *": false, "0 */24 * * *": false, "0 0 1 */12 *": false, "0 1-5/2,*/30 * * *": false, "0 22 */100,1-7 * 6": true, "0 22 * * */7": true} {
-		_, err := schedule.Parse(lifecyclev1.WindowStep{Schedule: cron, DurationSeconds: 60})
-		if (err == nil) != want || err != nil && !errors.Is(err, schedule.ErrSchedule) {
+		_, err := step.ParseWindow(lifecyclev1.WindowStep{Schedule: cron, DurationSeconds: 60})
+		if (err == nil) != want || err != nil && !errors.Is(err, step.ErrSchedule) {
 			t.Errorf("%q: %v", cron, err)
 		}
 	}

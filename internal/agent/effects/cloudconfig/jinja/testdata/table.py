@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes jinja2.json: what Jinja2 makes of many small templates, set up as cloud-init sets it up.
 
-Run it with Debian's python3-jinja2 (3.1.2 and 3.1.6 write the same), in this folder. Whatever
+Run it with Jinja2 3.1.6, in this folder. Whatever
 Jinja2 refuses has null. The templates are each kind of expression over some values, and
 expressions put together at random from a fixed seed.
 """
