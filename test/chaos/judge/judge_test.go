@@ -148,11 +148,11 @@ func TestRules(t *testing.T) {
 		{"a claim of a HostMachine that is being deleted", new(planted).write(cluster(false), deleted(waiting("a"), began)).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
 		{"a claim of a Machine that is being deleted", new(planted).write(cluster(false), waiting("a"), deleted(machine(waiting("a")), began)).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
 		{"a claim of a MachinePool that is being deleted", new(planted).write(cluster(false), waiting("a"), deleted(machinePool("pool"), began)).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
-		{"a claim of a MachineSet that is being deleted", new(planted).write(cluster(false), deployment("md"), deleted(set("ms", deployment("md")), began), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment("md")))).
+		{"a claim of a MachineSet that is being deleted", new(planted).write(cluster(false), deployment(), deleted(set("ms", deployment()), began), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment()))).
 			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
-		{"a claim of a MachineDeployment that is being deleted", new(planted).write(cluster(false), deleted(deployment("md"), began), set("ms", deployment("md")), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment("md")))).
+		{"a claim of a MachineDeployment that is being deleted", new(planted).write(cluster(false), deleted(deployment(), began), set("ms", deployment()), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment()))).
 			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
-		{"a claim beside the MachineSet before", new(planted).write(cluster(false), deployment("md"), deleted(set("old", deployment("md")), began), set("ms", deployment("md")), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment("md")))).
+		{"a claim beside the MachineSet before", new(planted).write(cluster(false), deployment(), deleted(set("old", deployment()), began), set("ms", deployment()), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment()))).
 			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), nil},
 		{"a claim that crosses a deletion", new(planted).write(cluster(false), freeHost("host-1", 0), deleted(waiting("a"), began.Add(3*time.Second))).write(claimedBy("host-1", 1, "a")), nil},
 		{"a claim of which nobody knows when it was made", new(planted).write(deleted(cluster(false), began), waiting("a"), freeHost("host-1", 0)).wait(time.Minute).unseen(claimedBy("host-1", 1, "a")), nil},

@@ -199,8 +199,8 @@ func set(name string, of *clusterv1.MachineDeployment) *clusterv1.MachineSet {
 	return &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: controlledBy("MachineDeployment", of)}}
 }
 
-func deployment(name string) *clusterv1.MachineDeployment {
-	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: name}}
+func deployment() *clusterv1.MachineDeployment {
+	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "md"}}
 }
 
 // binds is a host of a cluster's control plane that reports the address as its own.
