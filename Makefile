@@ -218,7 +218,7 @@ each = failed=; for target in $(1); do echo "==> $$target"; $(MAKE) --no-print-d
 
 # What takes long, in the order in which it runs; AREA names some of it. test/areas has what each
 # needs and how long it takes; its result is left in bin/deep.
-DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent test-mutants test-machine test-upstream-fastest
+DEEP_AREAS := test-alone test-e2e test-packages test-modules race-concurrent test-check test-mutants test-machine test-upstream-fastest
 AREA ?= $(DEEP_AREAS)
 test-deep: export SLIPWAY_DEEP = 1
 test-deep: build-all ## All else: every test with real kubelets, all packages in depth, modules alone, race detector, emulated machine, upstream's specs (an hour and a half)
@@ -286,6 +286,9 @@ race-concurrent: envtest python ## The race detector over concurrent code (cgo o
 	@export CGO_ENABLED=1; $(call GOTEST,race,standard-quiet) $(HOW) -race -timeout 30m \
 	  -skip '^(TestFootprint|TestFootprintIsTrue|TestMangledAnswers|TestWritesAsEncodingJSON|TestCommentsAreCurrent)$$' \
 	  ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host
+
+test-check: ## make check in a clone of its own, where no program is built
+	@clone=$$(mktemp -d) && trap 'rm -rf "$$clone"' EXIT && git clone --quiet . "$$clone" && env -u SLIPWAY_DEEP $(MAKE) --no-print-directory -C "$$clone" check
 
 test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)
 	go run ./test/conformance/mutation

@@ -4,7 +4,6 @@
 #
 #   bundle        bin/bundle, with the image store when run as root
 #   envtest       bin/envtest, for KUBEBUILDER_ASSETS
-#   bundle-test   tests of the bundle's own programs
 #   deps          Debian packages that the bundle's build needs
 #
 # KUBERNETES names older versions to build beside the newest, or is `all`. Versions
@@ -92,10 +91,6 @@ envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd-$(BUNDLE_ETCD) ## Provide kube-apiser
 	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kubectl
 	@ln -sfn ../bundle/kubernetes/$(BUNDLE_KUBERNETES)/hyperkube $(ENVTEST)/kube-controller-manager
 	@ln -sfn ../.nodebundle/etcd-$(BUNDLE_ETCD) $(ENVTEST)/etcd
-
-bundle-test: ## Test the node bundle's own programs
-	cd nodebundle && GOWORK=off go test ./...
-	cd nodebundle/network && GOWORK=off go test ./...
 
 # The toolchain file changes only when the toolchain does.
 $(shell mkdir -p $(BUNDLE_PARTS); go env GOVERSION GOOS GOARCH | cmp -s - $(BUNDLE_PARTS)/toolchain || go env GOVERSION GOOS GOARCH >$(BUNDLE_PARTS)/toolchain)
