@@ -229,7 +229,7 @@ func (d *Dir) SetOwner(name string, perm fs.FileMode, uid, gid int) error {
 		return err
 	}
 	if d.exclusive {
-		err := d.unlocked(name, func() error { return errors.Join(d.root.Lchown(name, uid, gid), d.root.Chmod(name, perm)) })
+		err := d.unlocked(name, func() error { return errors.Join(d.root.Lchown(name, ours(uid), ours(gid)), d.root.Chmod(name, perm)) })
 		if err != nil {
 			return d.wrap(err, name)
 		}
@@ -303,7 +303,7 @@ func (d *Dir) own(name string, perm fs.FileMode, uid, gid int) error {
 			err = d.wrap(fs.ErrPermission, name)
 		}
 	}
-	if err == nil && (uid != Keep || gid != Keep) {
+	if uid, gid = ours(uid), ours(gid); err == nil && (uid != Keep || gid != Keep) {
 		err = f.Chown(uid, gid)
 	}
 	if err == nil {

@@ -83,7 +83,7 @@ func contents(data []byte) func(io.Writer) error {
 // finish fills a new file, waits until it is on the disk and closes it.
 func finish(f *os.File, perm fs.FileMode, uid, gid int, fill func(io.Writer) error) error {
 	err := fill(f)
-	if err == nil && (uid != Keep || gid != Keep) {
+	if uid, gid = ours(uid), ours(gid); err == nil && (uid != Keep || gid != Keep) {
 		err = f.Chown(uid, gid)
 	}
 	if err == nil {

@@ -285,6 +285,15 @@ func (d *Dir) enter(name string) (*Dir, error) {
 
 func isRoot(uid int) bool { return uid == 0 || uid == os.Geteuid() }
 
+// ours is the user or group that a file is given to: where the user of the process stands for root,
+// what root gets is its own already.
+func ours(id int) int {
+	if id == 0 && os.Geteuid() != 0 {
+		return Keep
+	}
+	return id
+}
+
 func uidOf(info fs.FileInfo) int {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(stat.Uid)

@@ -1,6 +1,7 @@
 package effects_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -57,7 +58,8 @@ func wholeTree(t *testing.T, h *fakehost.Host) map[string]string {
 // TestHostIsAsBefore: whatever a bootstrap does to files of the host's own, after the reset all are what they
 // were, or are named.
 func TestHostIsAsBefore(t *testing.T) {
-	const operator = "root:x:0:0:root:/root:/bin/sh\noperator:x:1234:1234::/home/operator:/bin/sh\n"
+	// only root may give files to others
+	operator := fmt.Sprintf("root:x:0:0:root:/root:/bin/sh\noperator:x:%d:%d::/home/operator:/bin/sh\n", cmp.Or(os.Geteuid(), 1234), cmp.Or(os.Getegid(), 1234))
 	for name, tc := range map[string]struct {
 		files map[string]string
 		data  string

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -127,7 +129,7 @@ func TestReplaceable(t *testing.T) {
 		want             bool
 	}{
 		"ours":              {dir + "/slipway-agent", oldVersion, true},
-		"beside programs":   {"/usr/local/bin/slipway-agent", oldVersion, true},
+		"beside programs":   {"/usr/local/bin/slipway-agent", oldVersion, unix.Access("/usr/local/bin", unix.W_OK) == nil},
 		"of a package":      {"/usr/bin/slipway-agent", oldVersion, false},
 		"of a package, too": {"/sbin/slipway-agent", oldVersion, false},
 		"without a version": {dir + "/slipway-agent", "v0.0.0-dev", false},
