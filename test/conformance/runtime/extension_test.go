@@ -1,11 +1,13 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +34,8 @@ type recorder struct {
 
 	// live reads Clusters as the API server has them, once there is one.
 	live client.Reader
+	// seesPending is true once upstream's cache has a Cluster with the label seenPending.
+	seesPending atomic.Bool
 	// undue are hooks whose first call slipway-lifecycle would have refused, and why.
 	undue []string
 }
@@ -184,8 +188,13 @@ func (r *recorder) discoverVariables(context.Context, *hooksv1.DiscoverVariables
 func (r *recorder) generatePatches(_ context.Context, q *hooksv1.GeneratePatchesRequest) (*hooksv1.GeneratePatchesResponse, error) {
 	var size json.RawMessage
 	for _, variable := range q.Variables {
-		if variable.Name == "size" {
+		switch variable.Name {
+		case "size":
 			size = variable.Value.Raw
+		case hooksv1.BuiltinsName:
+			if bytes.Contains(variable.Value.Raw, []byte(seenPending)) {
+				r.seesPending.Store(true)
+			}
 		}
 	}
 	response := &hooksv1.GeneratePatchesResponse{}
