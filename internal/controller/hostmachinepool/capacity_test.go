@@ -55,12 +55,17 @@ func TestReplicasManagedByOthers(t *testing.T) {
 	w.run()
 	w.upgrade()
 	for range 12 {
+		if got := w.versions(); got[nextVersion] == 3 && len(got) == 1 {
+			break
+		}
 		w.reconcile()
 		w.wantReplicas(3)
 		w.run()
 		w.reconcile()
 		w.release()
 	}
+	w.reconcile()
+	w.wantReplicas(3)
 	if got := w.versions(); got[nextVersion] != 3 || len(got) != 1 {
 		t.Errorf("versions = %v", got)
 	}
