@@ -45,7 +45,7 @@ func TestFlagsThatAreRefused(t *testing.T) {
 	} {
 		t.Run(args[0], func(t *testing.T) {
 			if args[0] == "serve" && os.Geteuid() != 0 {
-				rights.Skip(t, "needs root, which is asked for first")
+				rights.Skip(t, "needs root, which is checked first")
 			}
 			if _, err := run(t, append(args, "--state-dir", t.TempDir())...); err == nil || !strings.HasPrefix(err.Error(), args[1]+" "+args[2]+": want ") {
 				t.Errorf("%s: %v", args, err)

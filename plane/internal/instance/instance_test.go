@@ -38,6 +38,8 @@ func TestCreateKeepsWhatWasChosen(t *testing.T) {
 
 func TestApplyChangesWhatMayChange(t *testing.T) {
 	yes, no := true, false
+	// that of a subtest has its name, and leaves no room for sockets
+	dir, count := t.TempDir(), 0
 	for name, tc := range map[string]struct {
 		change  Change
 		running bool
@@ -70,8 +72,9 @@ func TestApplyChangesWhatMayChange(t *testing.T) {
 		"a bad address":  {Change{Listen: new("[")}, false, config(), `--listen "["`},
 		"another bundle": {Change{Bundle: "/moved"}, true, Config{Name: "a", APIPort: DefaultAPIPort, Bundle: "/moved"}, ""},
 	} {
+		count++
 		t.Run(name, func(t *testing.T) {
-			i, err := Create(filepath.Join(t.TempDir(), "s"), config())
+			i, err := Create(filepath.Join(dir, strconv.Itoa(count)), config())
 			if err != nil {
 				t.Fatal(err)
 			}
