@@ -71,13 +71,20 @@ users:
 
 type secrets struct{ data string }
 
-// GetHost implements core.API: no host of these tests makes a control plane.
-func (s secrets) GetHost(context.Context, string, string) (*infrav1.Host, error) {
-	return nil, errors.New("no Host")
-}
-
+// GetSecret implements core.API.
 func (s secrets) GetSecret(context.Context, string, string) (*corev1.Secret, error) {
 	return &corev1.Secret{Data: map[string][]byte{"value": []byte(s.data), "format": []byte("cloud-config")}}, nil
+}
+
+// management is a management cluster in which nobody changes the Host.
+type management struct {
+	secrets
+	host *infrav1.Host
+}
+
+// GetHost implements core.API.
+func (m management) GetHost(context.Context, string, string) (*infrav1.Host, error) {
+	return m.host.DeepCopy(), nil
 }
 
 // errCrash stands for the end of the process.
@@ -151,7 +158,8 @@ func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec
 	if crashAt == 0 {
 		loop.Executor = h.Executor
 	}
-	loop.API = secrets{strings.ReplaceAll(data, "ROOT", string(h.Root))}
+	host := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: "uid"}, Spec: *spec}
+	loop.API = management{secrets{strings.ReplaceAll(data, "ROOT", string(h.Root))}, host}
 	loop.Log = slog.New(slog.DiscardHandler)
 	immediately := make(chan time.Time)
 	close(immediately)
@@ -169,7 +177,7 @@ func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec
 			t.Fatal(err)
 		}
 	}
-	loop.Observe(&infrav1.Host{ObjectMeta: metav1.ObjectMeta{UID: "uid"}, Spec: *spec})
+	loop.Observe(host)
 	loop.Run(ctx)
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		t.Fatalf("not done: %+v", j.State().Operation)

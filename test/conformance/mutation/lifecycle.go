@@ -91,7 +91,7 @@ var lifecycleMutations = []mutation{
 	{
 		Rule: "Lifecycle/withoutTopology", Breaks: "a Cluster without a topology is unpaused before its steps are done",
 		File: decisions + "/cluster.go", Old: "	if !made || plan.Provisioned(before) {", New: "	if made || plan.Provisioned(before) {",
-		Package: engine + "manager", Test: "TestAClusterWithoutATopologyIsHeldBack",
+		Package: engine + "engine", Test: "TestAClusterWithoutATopologyIsHeldBack",
 	},
 	{
 		Rule: "Lifecycle/withdrawn", Breaks: "an approval is carried to the next request for a deletion",

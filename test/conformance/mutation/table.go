@@ -295,7 +295,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "MachineHealthCheck/poolMachine", Breaks: "a machine is remediated while its check holds back",
-		File: poolController + "remediate.go", Old: "		return remediation.Failing\n", New: "		return remediation.Unhealthy\n",
+		File: "internal/pool/observe.go", Old: "		return Failing\n", New: "		return Unhealthy\n",
 	},
 	{
 		Rule: "MachineHealthCheck/machine", Breaks: "a host is given up without a reset",
