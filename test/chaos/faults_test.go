@@ -32,7 +32,7 @@ type fault struct {
 
 const createSecond = "create a second Cluster"
 
-// faults are all there are, in the order of docs/reliability.md. Another order, or another
+// faults are all there are; docs/reliability.md groups them. Another order, or another
 // fault, makes another schedule of each seed.
 var faults = []fault{
 	scale("scale the MachinePool", "machinePools", 0, func(s *schedule.State) *int { return &s.Pool }),
