@@ -332,7 +332,7 @@ func (f *requestFlags) makeAgain(ctx context.Context, s *session, h *infrav1.Hos
 		return fmt.Errorf("no Node of Cluster %s has the provider ID %s; `slipway host reset %s -n %s` resets the host", f.cluster, providerID, h.Name, s.namespace)
 	}
 	if _, of := nodes.Items[at].Labels[controlPlaneLabel]; of {
-		return fmt.Errorf("Node %s is of the control plane, and only workers are given a new Machine; `slipway host reset %s -n %s` resets the host", nodes.Items[at].Name, h.Name, s.namespace)
+		return fmt.Errorf("node %s is of the control plane, and only workers are given a new Machine; `slipway host reset %s -n %s` resets the host", nodes.Items[at].Name, h.Name, s.namespace)
 	}
 	machine := f.hostMachine(h)
 	machine.Spec.ClaimID, machine.Spec.ProviderID = claimID, providerID

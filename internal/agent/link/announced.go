@@ -1,8 +1,3 @@
-// Package announced finds what the management cluster tells a host about itself: where it
-// serves host bundles. It is told by the Lease of the host, which the agent may read, so
-// that it follows the host to another management cluster.
-//
-// It may import kube; the agent's run imports it.
 package link
 
 import (
