@@ -150,7 +150,7 @@ func TestFivePluginsOnOneHost(t *testing.T) {
 	if is := (unix.Statfs_t{}); unix.Statfs(top, &is) != nil || is.Type != unix.CGROUP2_SUPER_MAGIC {
 		top += "/unified"
 	}
-	cgroup := filepath.Join(top, fmt.Sprintf("slipway-plugins-%d", os.Getpid()))
+	cgroup := filepath.Join(top, fmt.Sprintf("tested-plugins-%d", os.Getpid()))
 	if err := os.Mkdir(cgroup, 0o755); err != nil {
 		rights.Skip(t, "no control group:", err)
 	}
