@@ -90,7 +90,7 @@ func (f *requestFlags) command(use, short, long, example string, of func() hostR
 		}),
 	}
 	f.bind(command, "of the hosts")
-	command.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait for the host; the request stays recorded after that")
+	command.Flags().DurationVar(&f.timeout, "timeout", cmp.Or(f.timeout, 2*time.Minute), "how long to wait for the host; the request stays recorded after that")
 	outputFlag(command, &f.output, listFormats...)
 	return command
 }

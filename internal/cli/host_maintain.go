@@ -66,8 +66,8 @@ spec.evacuate). It takes the verbs get and patch on hosts.`,
 }
 
 func hostEvacuateCommand(p *Program) *cobra.Command {
-	f := &requestFlags{managementFlags: managementFlags{program: p}}
-	command := f.bindReason(f.command("evacuate HOST...", "Empty hosts for maintenance",
+	f := &requestFlags{managementFlags: managementFlags{program: p}, timeout: 30 * time.Minute}
+	return f.bindReason(f.command("evacuate HOST...", "Empty hosts for maintenance",
 		`Empty hosts for maintenance (spec.evacuate), and wait until they are free and clean. Nobody claims
 them. A pool replaces its machine on one within its rollout strategy, once another host is free: with
 a surge the new machine comes first, then the old one is drained and deleted, and the host resets.
@@ -81,7 +81,7 @@ the verbs get and patch on hosts, and get on hostmachines.`,
 					if err := f.keepBack(ctx, s, h, func(spec *infrav1.HostSpec) { spec.Evacuate = ptr.To(true) }); err != nil {
 						return err
 					}
-					return f.leavesItself(ctx, s, h)
+					return leavesItself(ctx, s, h)
 				},
 				done: func(h *infrav1.Host) (bool, error) {
 					state := hosts.StateOf(h)
@@ -93,13 +93,10 @@ the verbs get and patch on hosts, and get on hostmachines.`,
 				waits: "its pool replaces the machine once another host fits",
 			}
 		}))
-	command.Flags().Lookup("timeout").DefValue = "30m0s"
-	f.timeout = 30 * time.Minute
-	return command
 }
 
 // leavesItself refuses to wait for a machine that nobody replaces.
-func (f *requestFlags) leavesItself(ctx context.Context, s *session, h *infrav1.Host) error {
+func leavesItself(ctx context.Context, s *session, h *infrav1.Host) error {
 	if h.Spec.Claim == nil || hosts.Releasing(h) {
 		return nil
 	}
@@ -112,19 +109,14 @@ func (f *requestFlags) leavesItself(ctx context.Context, s *session, h *infrav1.
 	case !machine.DeletionTimestamp.IsZero():
 		return nil
 	}
-	owned := func(kind string) *metav1.OwnerReference {
-		i := slices.IndexFunc(machine.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == kind })
-		if i < 0 {
-			return nil
-		}
-		return &machine.OwnerReferences[i]
-	}
-	if owned("HostMachinePool") != nil {
+	if slices.ContainsFunc(machine.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "HostMachinePool" }) {
 		return nil
 	}
-	if owner := owned("Machine"); owner != nil {
-		return fmt.Errorf("it is evacuated, and Machine %s of Cluster %s, which no pool replaces, has it: kubectl -n %s delete %s/%s",
-			owner.Name, h.Spec.Claim.ClusterName, h.Namespace, "machine."+clusterv1.GroupVersion.Group, owner.Name)
+	for _, owner := range machine.OwnerReferences {
+		if owner.Kind == "Machine" {
+			return fmt.Errorf("it is evacuated, and Machine %s of Cluster %s, which no pool replaces, has it: kubectl -n %s delete machine.%s/%s",
+				owner.Name, h.Spec.Claim.ClusterName, h.Namespace, clusterv1.GroupVersion.Group, owner.Name)
+		}
 	}
 	return fmt.Errorf("it is evacuated, and HostMachine %s of Cluster %s, which nobody replaces, has it", machine.Name, h.Spec.Claim.ClusterName)
 }
