@@ -68,7 +68,7 @@ var readingRules = []Rule{
 		check: func(r *Release, found report) {
 			eachUse(r, func(f *File, u use) {
 				// A line that is nothing else may be there or not.
-				if u.text == "" || u.own || f.Variables[u.name] == nil {
+				if u.text == "" || u.own || u.isSwitch() || f.Variables[u.name] == nil {
 					return
 				}
 				switch value, err := f.unset(u.text); {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/drone/envsubst/v2"
 	"github.com/drone/envsubst/v2/parse"
@@ -23,6 +24,14 @@ type use struct {
 	line int
 	// own says that the line holds nothing else, and comment that it is a comment.
 	own, comment bool
+	// joined says that a word ends where the variable begins.
+	joined bool
+}
+
+// isSwitch reports whether a use takes a text away at the end of a word: what is left when the
+// variable is not set is meant. ${FOO/on/} at the end of debug${FOO/on/} is one.
+func (u use) isSwitch() bool {
+	return u.joined && strings.HasPrefix(u.function, "/") && strings.HasSuffix(u.text, "/}")
 }
 
 // spacedName is ${ VAR }, which clusterctl reads as ${VAR} before it parses a file.
@@ -66,7 +75,8 @@ func scan(raw []byte) (uses []use, dollars []int) {
 			// Outside of a variable, each pair of dollars stands for one.
 			case braced && (len(open) > 0 || (run-i)%2 == 1):
 				open, starts = append(open, len(uses)), append(starts, begin+run-1)
-				uses = append(uses, use{line: number, own: own, comment: comment})
+				joined := i > 0 && (unicode.IsLetter(rune(line[i-1])) || unicode.IsDigit(rune(line[i-1])))
+				uses = append(uses, use{line: number, own: own, comment: comment, joined: joined})
 			case !braced && len(open) == 0 && (run-i == 2 || run-i == 3):
 				dollars = append(dollars, number)
 			}
