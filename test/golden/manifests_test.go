@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/yamlprocessor"
 	"sigs.k8s.io/yaml"
 
+	"github.com/slipway-dev/slipway/internal/providercheck"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -44,6 +45,31 @@ func TestManifests(t *testing.T) {
 			t.Fatalf("%v: %s", err, failed.String())
 		}
 		compare(t, "manifests/"+strings.ReplaceAll(folder, "/", "-")+".yaml", withoutSchemas(t, rendered))
+		provider := "infrastructure-slipway"
+		if strings.HasPrefix(folder, "lifecycle/") {
+			provider = "runtime-extension-slipway-lifecycle"
+		}
+		checkOwn(t, provider, rendered)
+	}
+}
+
+// checkOwn has our own linter look at components. A whole release is checked in the deep suite.
+func checkOwn(t *testing.T, provider string, components []byte) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "components.yaml")
+	if err := os.WriteFile(file, components, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	releases, err := providercheck.Source{Place: file, Provider: provider}.Releases(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range releases {
+		for _, finding := range providercheck.Check(release) {
+			if finding.Rule != "components-label" { // which the release adds to the lifecycle engine's
+				t.Errorf("%+v", finding)
+			}
+		}
 	}
 }
 
