@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/monitoring"
@@ -33,6 +34,7 @@ func TestUp(t *testing.T) {
 		{"scaling the pool down drains a node and returns its host clean", scaleDown},
 		{"nothing has warned so far", noWarnings},
 		{"a power-cycled host comes back", powerCycle},
+		{"the dashboards have data", dashboardsHaveData},
 		{"a cut link makes a node not ready, healing it mends that", cutAndHeal},
 		{"kill -9 of the plane loses nothing", killPlane},
 		{"down, a backup restored, and up again goes on with the same cluster", downAndUp},
@@ -251,20 +253,25 @@ func powerCycle(t *testing.T, p *plane) {
 	bothAnswer(t, p)
 }
 
-// cutAndHeal also has a Prometheus watch, with the alerts of a release but their patience. A
-// release of agents is there, which takes in no host: local hosts have the plane's agent.
-func cutAndHeal(t *testing.T, p *plane) {
-	worker := aWorker(p)
-	server := watched(t, p)
+func dashboardsHaveData(t *testing.T, p *plane) {
 	p.apply("", fmt.Sprintf(`{apiVersion: infrastructure.slipway.dev/v1beta2, kind: AgentRelease, metadata: {name: %[1]s},
   spec: {version: %[1]s, digest: "sha256:%064[2]d", architectures: [amd64]}}`, live.Version(t, filepath.Join(p.bin, "slipway-agent")), 0))
+	watched(t, p).AssertData(t, dashboards, "fleet", "cluster", "host")
+}
+
+// cutAndHeal has a Prometheus watch, with the alerts of a release but their patience. Most of
+// its time is kube-controller-manager's grace for a node. A release of agents is there, which
+// takes in no host: local hosts have the plane's agent.
+func cutAndHeal(t *testing.T, p *plane) {
+	level.Deep(t)
+	worker := aWorker(p)
+	server := watched(t, p)
 	p.must(time.Minute, "host", "cut", worker)
 	p.eventually(2*time.Minute, "not ready behind the cut", nodeReady(worker, false))
 	p.eventually(2*time.Minute, "the alert fires", func(status) string { return firing(t, server, worker) })
 	p.must(time.Minute, "host", "heal", worker)
 	p.eventually(time.Minute, "ready again", nodeReady(worker, true))
 	p.eventually(time.Minute, "the alert ends", func(status) string { return firing(t, server) })
-	server.AssertData(t, dashboards, "fleet", "cluster", "host")
 }
 
 // dashboards is the folder of those for Grafana.
