@@ -45,7 +45,16 @@ func (s *LocalServer) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return client.Ready(ctx)
+	return s.refused(client.Ready(ctx))
+}
+
+// refused has the next request sign a new certificate when the API server refused this one: the clock
+// of the host was set meanwhile, or the key of the authority was replaced.
+func (s *LocalServer) refused(err error) error {
+	if apierrors.IsUnauthorized(err) {
+		s.made = time.Time{}
+	}
+	return err
 }
 
 // Lease implements vip.Server.
@@ -56,7 +65,7 @@ func (s *LocalServer) Lease(ctx context.Context) (*coordinationv1.Lease, error) 
 	}
 	lease, err := client.GetLease(ctx, LeaseNamespace, LeaseName)
 	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-		return lease, err
+		return lease, s.refused(err)
 	}
 	if err := s.prepare(ctx); err != nil {
 		return nil, fmt.Errorf("make the Lease %s/%s: %w", LeaseNamespace, LeaseName, err)
@@ -71,11 +80,7 @@ func (s *LocalServer) UpdateLease(ctx context.Context, lease *coordinationv1.Lea
 		return nil, err
 	}
 	stored, err := client.UpdateLease(ctx, lease)
-	if apierrors.IsUnauthorized(err) {
-		// The key of the authority was replaced: sign anew.
-		s.made = time.Time{}
-	}
-	return stored, err
+	return stored, s.refused(err)
 }
 
 // Serves implements vip.Server. kubeadm writes the port of the API server into the files: when
@@ -138,7 +143,9 @@ func (s *LocalServer) connect() (*kube.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.client != nil && s.files.equal(f) && s.Now().Sub(s.made) < certificateLife/2 {
+	// A certificate lasts by the clock on the wall, which may be set back.
+	now := s.Now().Round(0)
+	if age := now.Sub(s.made); s.client != nil && s.files.equal(f) && age >= 0 && age < certificateLife/2 {
 		return s.client, nil
 	}
 	server, err := f.server()
@@ -156,6 +163,6 @@ func (s *LocalServer) connect() (*kube.Workload, error) {
 	if s.client != nil {
 		s.client.Close()
 	}
-	s.client, s.files, s.made = client, f, s.Now()
+	s.client, s.files, s.made = client, f, now
 	return client, nil
 }

@@ -1,10 +1,12 @@
 package vip
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +15,11 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/keyutil"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 )
@@ -110,6 +117,55 @@ func TestAnswers(t *testing.T) {
 	}
 	if err := (&LocalServer{Root: hostfs.Root(t.TempDir()), Now: time.Now}).Answers(t.Context(), at(t, server.Listener)); !errors.Is(err, ErrNoControlPlane) {
 		t.Errorf("without a control plane the error is %v", err)
+	}
+}
+
+// The clock of a host may be wrong until it has found a time server: the certificate of the election is
+// made again when it is set, and whenever the API server refuses it.
+func TestClockThatIsSet(t *testing.T) {
+	now := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
+	var refused *big.Int
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch leaf := r.TLS.PeerCertificates[0]; {
+		case now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) || refused != nil && refused.Cmp(leaf.SerialNumber) == 0:
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			refused = leaf.SerialNumber
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}`))
+		}
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s := hostAPI(t, server)
+	s.Now = func() time.Time { return now }
+	key, err := keyutil.MarshalPrivateKeyToPEM(server.TLS.Certificates[0].PrivateKey)
+	if err == nil {
+		err = os.WriteFile(s.Root.Path(signingKey), key, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := map[string]func() error{
+		"Ready": func() error { return s.Ready(t.Context()) },
+		"Lease": func() error { _, err := s.Lease(t.Context()); return err },
+		"UpdateLease": func() error {
+			_, err := s.UpdateLease(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: LeaseNamespace, Name: LeaseName}})
+			return err
+		},
+	}
+	for name, request := range requests {
+		now, refused = now.AddDate(-1, 0, 0), nil
+		if err := request(); err != nil {
+			t.Errorf("%s after the clock was set back by a year: %v", name, err)
+		}
+		if err := request(); !apierrors.IsUnauthorized(err) {
+			t.Fatalf("%s with a certificate that is refused: %v", name, err)
+		}
+		if err := request(); err != nil {
+			t.Errorf("%s after the API server refused the certificate: %v", name, err)
+		}
 	}
 }
 
