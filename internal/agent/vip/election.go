@@ -3,6 +3,7 @@ package vip
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -104,9 +105,10 @@ func (k *Keeper) claim(ctx context.Context) error {
 	now := metav1.NowMicro()
 	if mine := ptr.Deref(lease.Spec.HolderIdentity, "") == k.candidate.Identity; !mine {
 		lease.Spec.HolderIdentity, lease.Spec.AcquireTime = &k.candidate.Identity, &now
-		lease.Spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+		lease.Spec.LeaseTransitions = ptr.To(min(ptr.Deref(lease.Spec.LeaseTransitions, 0), math.MaxInt32-1) + 1)
 	}
 	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, ptr.To(int32(LeaseDuration/time.Second))
+	k.written = k.Now()
 	stored, err := k.Server.UpdateLease(ctx, lease)
 	if err != nil {
 		return err
@@ -127,7 +129,7 @@ func (k *Keeper) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	lease := k.seen.DeepCopy()
-	lease.Spec.HolderIdentity = nil
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = nil, nil
 	if stored, err := k.Server.UpdateLease(ctx, lease); err == nil {
 		k.observe(stored)
 	}
@@ -136,6 +138,12 @@ func (k *Keeper) release(ctx context.Context) {
 // observe notes since when the Lease is unchanged, by the clock of this host:
 // clocks of other hosts and the times in the Lease do not matter.
 func (k *Keeper) observe(lease *coordinationv1.Lease) {
+	if k.seen == nil {
+		// An agent that started anew goes on with the address that it finds.
+		held, err := k.Holder.Held(k.candidate.Address)
+		k.resumed = held && err == nil
+	}
+	k.resumed = k.resumed && ptr.Deref(lease.Spec.HolderIdentity, "") == k.candidate.Identity
 	if k.seen == nil || k.seen.ResourceVersion != lease.ResourceVersion || k.seen.UID != lease.UID {
 		k.since = k.Now()
 	}
@@ -156,20 +164,25 @@ func (k *Keeper) free(lease *coordinationv1.Lease) bool {
 		// Its writes may arrive although it does not hear so, and would keep the
 		// others from taking a Lease that does this host no good.
 		return false
-	case holder == k.candidate.Identity:
+	case holder == k.candidate.Identity && (k.resumed || k.Now().Sub(k.written) < LeaseDuration+renewInterval):
 		return true
-	case k.candidate.Leaving:
+	case k.candidate.Leaving && holder != k.candidate.Identity:
 		return false
-	case holder == "" && (k.initial || lease.Spec.AcquireTime != nil):
-		// Nobody had it yet, or its holder gave it back.
+	case holder == "" && (k.initial || gaveBack(lease)):
 		return true
 	}
-	// One that somebody deleted and that was made anew tells nothing about who
-	// holds the address.
+	// One that somebody deleted, emptied or wrote this host's name into does not say that the
+	// address is free.
 	return k.expired(lease)
 }
 
+// gaveBack reports whether the holder removed the address before it emptied the Lease. Nobody else
+// removes the time of its last renewal.
+func gaveBack(lease *coordinationv1.Lease) bool {
+	return lease.Spec.AcquireTime != nil && lease.Spec.RenewTime == nil
+}
+
 func (k *Keeper) expired(lease *coordinationv1.Lease) bool {
-	duration := max(LeaseDuration, time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0))*time.Second)
-	return k.Now().Sub(k.since) >= duration
+	declared := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return k.Now().Sub(k.since) >= max(LeaseDuration, min(declared, maxLeaseDuration))
 }

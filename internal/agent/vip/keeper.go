@@ -21,6 +21,8 @@ import (
 const (
 	LeaseDuration = 6 * time.Second
 	RenewDeadline = 4 * time.Second
+	// maxLeaseDuration bounds the duration that another host, or somebody else, wrote into the Lease.
+	maxLeaseDuration = time.Minute
 	// renewInterval is the time between renewals, lookInterval that between looks
 	// at a Lease of somebody else and between tries that fail.
 	renewInterval = time.Second
@@ -31,6 +33,9 @@ const (
 	// election on. It is that of an elected host: when the agent dies during
 	// kubeadm init, the address is gone before another host can be elected.
 	initialLifetime = RenewDeadline
+	// vacancy is how long an address that another machine had must be without an answer before it
+	// is taken without an election: a takeover takes up to 10 s.
+	vacancy = 10 * time.Second
 	// patience is how long a host may fail to look at the Lease unnoticed.
 	patience = 30 * time.Second
 )
@@ -92,6 +97,10 @@ type Keeper struct {
 	// seen is the newest known Lease, since when it is unchanged for this host.
 	seen  *coordinationv1.Lease
 	since time.Time
+	// written is when this host last sent a write of its name into the Lease, resumed is set while
+	// the Lease has its name since the agent started and found the address.
+	written time.Time
+	resumed bool
 	// leading is set while the Lease is this host's; renewed is when the last
 	// renewal that succeeded was sent.
 	leading bool
@@ -102,6 +111,8 @@ type Keeper struct {
 	// duplicate is the MAC address of another machine that had the address when it was
 	// last probed for; empty when none had.
 	duplicate string
+	// silent is since when no machine answers at an address that another one had; see seekVacancy.
+	silent time.Time
 	// mac is the MAC address of the interface for the address.
 	mac string
 	// endpoint says whether the API server answers at the control-plane endpoint.
@@ -141,8 +152,15 @@ func (k *Keeper) HoldForInit(ctx context.Context, ip netip.Addr) error {
 	if _, err := k.Server.Lease(ctx); !errors.Is(err, ErrNoControlPlane) {
 		return fmt.Errorf("this host has a control plane already, which elects the holder of %s", ip)
 	}
-	if err := k.add(ip, initialLifetime); err != nil {
+	if err := errors.Join(k.seekVacancy(ip), k.conflict()); err != nil {
 		return err
+	}
+	if err := k.hold(ip, k.Now().Add(initialLifetime)); err != nil {
+		return err
+	}
+	// Of two machines that probed at the same time neither found the other.
+	if err := errors.Join(k.seekDuplicate(ip), k.conflict()); err != nil {
+		return errors.Join(err, k.Holder.Release(ip))
 	}
 	k.initial = true
 	return nil
@@ -186,7 +204,7 @@ func (k *Keeper) round(ctx context.Context) time.Duration {
 		return renewInterval
 	}
 	if k.initial {
-		k.note(k.add(k.candidate.Address, initialLifetime))
+		k.note(k.add(k.candidate.Address, k.Now().Add(initialLifetime)))
 	}
 	if k.leading {
 		k.renew(ctx)
@@ -205,7 +223,7 @@ func (k *Keeper) follow() {
 	c := k.Candidate()
 	if c.Address != k.candidate.Address || c.Identity != k.candidate.Identity {
 		k.drop("it is no longer this host's to hold")
-		k.seen, k.problem, k.duplicate, k.mac, k.endpoint = nil, "", "", "", endpoint{}
+		k.seen, k.written, k.silent, k.problem, k.duplicate, k.mac, k.endpoint = nil, time.Time{}, time.Time{}, "", "", "", endpoint{}
 	}
 	if c.Port != k.candidate.Port {
 		k.endpoint = endpoint{}
@@ -233,12 +251,8 @@ func (k *Keeper) drop(why string) bool {
 
 // take puts the address on an interface for the time until the deadline.
 func (k *Keeper) take() {
-	lifetime := RenewDeadline - k.Now().Sub(k.renewed)
-	if lifetime < time.Second {
-		return
-	}
 	ip := k.candidate.Address
-	err := k.add(ip, lifetime)
+	err := k.add(ip, k.renewed.Add(RenewDeadline))
 	if err == nil && (k.rounds < earlyAnnouncements || k.rounds%announceEvery == 0) {
 		err = k.Holder.Announce(ip)
 	}
@@ -254,8 +268,8 @@ func (k *Keeper) take() {
 	k.note(err)
 }
 
-// add adds the address unless another machine has it, or sets its lifetime anew.
-func (k *Keeper) add(ip netip.Addr, lifetime time.Duration) error {
+// add adds the address until the deadline unless another machine has it, or sets its lifetime anew.
+func (k *Keeper) add(ip netip.Addr, deadline time.Time) error {
 	held, err := k.Holder.Held(ip)
 	if err != nil {
 		return err
@@ -265,7 +279,44 @@ func (k *Keeper) add(ip netip.Addr, lifetime time.Duration) error {
 			return err
 		}
 	}
-	return k.Holder.Hold(ip, lifetime)
+	return k.hold(ip, deadline)
+}
+
+// hold adds the address for what is left until the deadline, since a probe takes time, and the agent
+// may be stopped at any moment. Less than a second, the unit of the kernel, is nothing.
+func (k *Keeper) hold(ip netip.Addr, deadline time.Time) error {
+	lifetime := deadline.Sub(k.Now())
+	if lifetime < time.Second {
+		return nil
+	}
+	err := k.Holder.Hold(ip, lifetime)
+	if !k.Now().Before(deadline) {
+		// The agent was stopped meanwhile, and the lifetime began after that.
+		err = errors.Join(err, k.Holder.Release(ip))
+	}
+	return err
+}
+
+// seekVacancy probes for the host that makes a control plane. An address that another machine had
+// must be without an answer for longer than a control plane needs to elect another holder:
+// otherwise a new cluster takes the address of a running one at its next takeover.
+func (k *Keeper) seekVacancy(ip netip.Addr) error {
+	former := k.duplicate
+	if err := k.seekDuplicate(ip); err != nil {
+		return err
+	}
+	switch {
+	case k.duplicate != "":
+		k.silent = time.Time{}
+	case former != "":
+		if k.silent.IsZero() {
+			k.silent = k.Now()
+		}
+		if k.Now().Sub(k.silent) < vacancy {
+			k.duplicate = former
+		}
+	}
+	return nil
 }
 
 // seekDuplicate probes for another machine that has the address.

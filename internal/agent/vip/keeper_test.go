@@ -2,11 +2,15 @@ package vip
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/utils/ptr"
 )
 
 // settled is a control plane of three whose address is held.
@@ -247,6 +251,75 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
+// A new cluster with the endpoint of a running one, whose address is away for seconds at each takeover,
+// does not take it then: there, nobody would get it back.
+func TestInitDoesNotTakeTheAddressOfATakeover(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	m.blank, m.candidate.Initializes = true, true
+	conflict := (*ConflictError)(nil)
+	for range 10 {
+		w.foreign = "02:00:00:00:00:99"
+		if err := m.keeper.HoldForInit(t.Context(), virtual); !errors.As(err, &conflict) {
+			t.Fatalf("error is %v", err)
+		}
+		w.foreign = ""
+		for begin := w.now; w.now.Sub(begin) < takeoverLimit; w.run(200 * time.Millisecond) {
+			if err := m.keeper.HoldForInit(t.Context(), virtual); !errors.As(err, &conflict) || conflict.MAC == "" || m.holds() {
+				t.Fatalf("the address was taken from a cluster that elects its holder; error %v", err)
+			}
+		}
+	}
+	w.until(vacancy, "held once nobody has it", func() bool { return m.keeper.HoldForInit(t.Context(), virtual) == nil })
+	if s := m.keeper.Status(); !s.Held || s.DuplicateMAC != "" || s.Problem != "" {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// Two machines that probe at the same time do not find each other; both give the address up.
+func TestInitAtTheSameTime(t *testing.T) {
+	w := newWorld(t, 1)
+	m := w.hosts[0]
+	m.blank, m.candidate.Initializes = true, true
+	m.added = func() { w.foreign = "02:00:00:00:00:99" }
+	conflict := (*ConflictError)(nil)
+	if err := m.keeper.HoldForInit(t.Context(), virtual); !errors.As(err, &conflict) || m.holds() {
+		t.Errorf("error is %v, and it holds the address: %t", err, m.holds())
+	}
+	if w.run(time.Minute); m.holds() {
+		t.Error("the host has taken the address again")
+	}
+}
+
+// The lifetime of the address ends at the deadline of the renewal, however long the agent was stopped
+// between the two.
+func TestLifetimeEndsWithTheRenewal(t *testing.T) {
+	t.Run("slow probe", func(t *testing.T) {
+		w := newWorld(t, 1)
+		m := w.hosts[0]
+		m.probing = 2 * time.Second
+		m.added = func() {
+			if limit := m.keeper.renewed.Add(RenewDeadline + time.Second); m.expires.After(limit) {
+				t.Errorf("the kernel removes the address %s after the renewal", m.expires.Sub(m.keeper.renewed))
+			}
+		}
+		w.run(30 * time.Second)
+		if !m.holds() {
+			t.Error("not held")
+		}
+	})
+	t.Run("stopped", func(t *testing.T) {
+		w := newWorld(t, 1)
+		m := w.hosts[0]
+		m.added = func() { w.now = w.now.Add(RenewDeadline) }
+		for range 100 {
+			if w.run(tick); m.holds() {
+				t.Fatal("an agent that was stopped for longer than its renewal lasts has the address")
+			}
+		}
+	})
+}
+
 // A machine that takes the address of a cluster that runs is told about, for as long as it
 // answers. The elected host keeps the address.
 func TestAddressIsTakenByAnother(t *testing.T) {
@@ -324,6 +397,34 @@ func TestLeaseChangedByHand(t *testing.T) {
 		w.deleteLease()
 		w.until(LeaseDuration+4*time.Second, "held again", func() bool { return w.lease != nil && w.lease.Spec.HolderIdentity != nil && w.holder() != nil })
 	})
+	for name, c := range map[string]struct {
+		edit func(*world, *coordinationv1.LeaseSpec)
+		hung bool
+	}{
+		"emptied":                           {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = nil }},
+		"emptied while the agent hangs":     {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = nil }, hung: true},
+		"another host":                      {edit: func(w *world, spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = &w.other().candidate.Identity }},
+		"another host, and the agent hangs": {edit: func(w *world, spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = &w.other().candidate.Identity }, hung: true},
+		"a term that cannot grow":           {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = ptr.To[int32](math.MaxInt32) }, hung: true},
+		"a duration of years": {edit: func(_ *world, spec *coordinationv1.LeaseSpec) {
+			spec.LeaseDurationSeconds = ptr.To[int32](math.MaxInt32)
+		}, hung: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			w.lossy = true
+			old := w.holder()
+			old.hung = c.hung
+			w.editLease(func(spec *coordinationv1.LeaseSpec) { c.edit(w, spec) })
+			w.run(20 * time.Second)
+			w.until(maxLeaseDuration, "held again", func() bool { return w.holder() != nil && (!c.hung || w.holder() != old) })
+			old.hung = false
+			w.run(20 * time.Second)
+			if got := *w.lease.Spec.LeaseTransitions; got <= 0 {
+				t.Errorf("term %d", got)
+			}
+		})
+	}
 	t.Run("another holder", func(t *testing.T) {
 		w := settled(t)
 		lease := w.lease.DeepCopy()
@@ -337,7 +438,8 @@ func TestLeaseChangedByHand(t *testing.T) {
 
 // TestNeverTwoHolders lets faults come and go at random; run checks at every
 // tick. It fails when the kernel's lifetime, the deadline of the holder, or the
-// local clock of the candidates is left out.
+// local clock of the candidates is left out, and when a Lease that an operator emptied, or on
+// which they wrote another host, is taken immediately.
 func TestNeverTwoHolders(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -346,7 +448,7 @@ func TestNeverTwoHolders(t *testing.T) {
 		for range 60 {
 			m := w.hosts[random.IntN(len(w.hosts))]
 			on := random.IntN(2) == 0
-			switch random.IntN(9) {
+			switch random.IntN(11) {
 			case 0:
 				m.dead = on
 				m.expires = time.Time{}
@@ -369,6 +471,12 @@ func TestNeverTwoHolders(t *testing.T) {
 				if random.IntN(4) == 0 {
 					w.deleteLease()
 				}
+			case 9:
+				w.lossy = on
+			case 10:
+				w.editLease(func(spec *coordinationv1.LeaseSpec) {
+					spec.HolderIdentity = []*string{nil, &m.candidate.Identity}[random.IntN(2)]
+				})
 			}
 			w.run(time.Duration(random.IntN(12_000)) * time.Millisecond)
 		}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 )
@@ -31,6 +32,8 @@ type world struct {
 	hosts   []*machine
 	// foreign answers for the address although it is no control-plane host.
 	foreign string
+	// lossy is a network on which no probe is answered: only the Lease keeps hosts apart.
+	lossy bool
 }
 
 type version struct {
@@ -65,6 +68,9 @@ type machine struct {
 	// expires is when the kernel removes the address; zero when it is not there.
 	expires   time.Time
 	announced int
+	// probing is how long a probe takes; added is called when an address was added.
+	probing time.Duration
+	added   func()
 }
 
 func newWorld(t *testing.T, hosts int) *world {
@@ -148,6 +154,16 @@ func (w *world) holders() (names []string) {
 func (w *world) holder() *machine {
 	for _, m := range w.hosts {
 		if !m.dead && !m.expires.IsZero() {
+			return m
+		}
+	}
+	return nil
+}
+
+// other is a host without the address.
+func (w *world) other() *machine {
+	for _, m := range w.hosts {
+		if !m.holds() {
 			return m
 		}
 	}
@@ -240,6 +256,8 @@ func (m *machine) UpdateLease(_ context.Context, lease *coordinationv1.Lease) (*
 		return nil, errDown
 	case m.world.lease == nil:
 		return nil, apierrors.NewNotFound(resource, "lease")
+	case ptr.Deref(lease.Spec.LeaseTransitions, 0) < 0:
+		return nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Lease"}, "lease", nil)
 	case lease.ResourceVersion != m.world.lease.ResourceVersion:
 		return nil, apierrors.NewConflict(resource, "lease", errors.New("the object has been modified"))
 	}
@@ -259,6 +277,15 @@ func (w *world) store(lease *coordinationv1.Lease) {
 // deleteLease is what an operator may do.
 func (w *world) deleteLease() { w.lease, w.history = nil, nil }
 
+// editLease is what an operator may do, too.
+func (w *world) editLease(change func(*coordinationv1.LeaseSpec)) {
+	if w.lease != nil {
+		lease := w.lease.DeepCopy()
+		change(&lease.Spec)
+		w.store(lease)
+	}
+}
+
 // Addresses implements Network.
 func (m *machine) Addresses() ([]network.Address, error) {
 	all := []network.Address{eth0}
@@ -274,6 +301,9 @@ func (m *machine) DefaultLink(bool) (string, error) { return eth0.Link, nil }
 // Add implements Network. The kernel is up to a second late.
 func (m *machine) Add(_ string, _ netip.Prefix, lifetime time.Duration) error {
 	m.expires = m.world.now.Add(lifetime.Truncate(time.Second) + time.Second - tick)
+	if m.added != nil {
+		m.added()
+	}
 	return nil
 }
 
@@ -294,7 +324,8 @@ func (m *machine) MAC(string) string { return m.name }
 
 // Probe implements Network.
 func (m *machine) Probe(string, netip.Addr) (string, error) {
-	if m.cut {
+	m.world.now = m.world.now.Add(m.probing)
+	if m.cut || m.world.lossy {
 		return "", nil
 	}
 	for _, o := range m.world.hosts {
