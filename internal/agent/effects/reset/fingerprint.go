@@ -1,0 +1,171 @@
+package reset
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/durable"
+)
+
+const (
+	// maxDigested is up to which size in bytes the content of a file is read; a larger one is known by its size
+	// and time.
+	maxDigested = 32 << 20
+	// maxContent and maxContents bound the contents that are kept in a record: of one file, and of
+	// all.
+	maxContent  = 32 << 10
+	maxContents = 2 << 20
+)
+
+// describe tells two entries apart: by mode, owner, content and attributes. added leaves out what has to be
+// read.
+func describe(file string, d fs.DirEntry, added bool) (string, error) {
+	return describeAs(file, d, place{added: added})
+}
+
+func describeAs(file string, d fs.DirEntry, p place) (string, error) {
+	is, fd := unix.Stat_t{}, -1
+	if !p.added && (d.IsDir() || d.Type().IsRegular()) {
+		// An os.File takes twice as long, and so does to find it by name once more; there are many files.
+		var err error
+		fd, err = unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
+			defer func() { _ = unix.Close(fd) }()
+			err = unix.Fstat(fd, &is)
+		}
+		if err != nil {
+			return "", &fs.PathError{Op: "open", Path: file, Err: err}
+		}
+	} else if err := unix.Lstat(file, &is); err != nil {
+		return "", &fs.PathError{Op: "lstat", Path: file, Err: err}
+	}
+	mode := modeOf(is.Mode)
+	who := fmt.Sprintf("%o %d:%d", mode&^fs.ModeType, is.Uid, is.Gid)
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		target, err := os.Readlink(file)
+		return "link " + target, err
+	case !mode.IsDir() && !mode.IsRegular():
+		return mode.Type().String() + " " + who, nil
+	case fd < 0 && mode.IsDir():
+		return "dir " + who, nil
+	case fd < 0:
+		return "file " + who, nil
+	}
+	attributes, err := attributesOf(fd)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	switch {
+	case mode.IsDir():
+		return "dir " + who + " " + attributes, nil
+	case is.Size > maxDigested || p.sized:
+		// Whoever changes it can set the one time back, but not the other.
+		return fmt.Sprintf("file %s %d bytes of %d %d %s", who, is.Size, is.Mtim.Nano(), is.Ctim.Nano(), attributes), nil
+	}
+	sum, err := digestOf(fd, int(is.Size))
+	if err != nil {
+		return "", &fs.PathError{Op: "read", Path: file, Err: err}
+	}
+	return "file " + who + " " + sum + " " + attributes, nil
+}
+
+// modeOf is a mode of the kernel as package fs has it.
+func modeOf(mode uint32) fs.FileMode {
+	is := fs.FileMode(mode & 0o777)
+	if mode&unix.S_ISUID != 0 {
+		is |= fs.ModeSetuid
+	}
+	if mode&unix.S_ISGID != 0 {
+		is |= fs.ModeSetgid
+	}
+	if mode&unix.S_ISVTX != 0 {
+		is |= fs.ModeSticky
+	}
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return is
+	case unix.S_IFDIR:
+		return is | fs.ModeDir
+	case unix.S_IFLNK:
+		return is | fs.ModeSymlink
+	case unix.S_IFIFO:
+		return is | fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return is | fs.ModeSocket
+	case unix.S_IFBLK:
+		return is | fs.ModeDevice
+	case unix.S_IFCHR:
+		return is | fs.ModeDevice | fs.ModeCharDevice
+	}
+	return is | fs.ModeIrregular
+}
+
+// plain is a file or directory without attributes.
+const plain = "-"
+
+// attributesOf puts the attributes of a file into a word.
+func attributesOf(fd int) (string, error) {
+	a, err := durable.AttributesOf(fd)
+	if err != nil || !a.Immutable && !a.AppendOnly && len(a.Extended) == 0 {
+		return plain, err
+	}
+	is, err := json.Marshal(a)
+	if len(is) > maxAttributes {
+		sum := sha256.Sum256(is)
+		is = sum[:]
+	}
+	return "+" + base64.RawURLEncoding.EncodeToString(is), err
+}
+
+// maxAttributes bounds attributes that can be restored, in bytes; more are compared only.
+const maxAttributes = 1 << 10
+
+// sameFile compares two fingerprints; before may be that of an agent that recorded less.
+func sameFile(before, now string) bool {
+	b, n := strings.Fields(before), strings.Fields(now)
+	return before == now || len(b) >= 3 && (b[0] == "file" || b[0] == "dir") && len(n) > len(b) && slices.Equal(b, n[:len(b)])
+}
+
+// contentOf is the digest in the fingerprint of a file that was read.
+func contentOf(is string) (string, bool) {
+	f := strings.Fields(is)
+	if len(f) < 4 || len(f) > 5 || f[0] != "file" {
+		return "", false
+	}
+	return f[3], true
+}
+
+// buffers are for reading files, of which there are many.
+var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// digestOf reads a file of that size, up to maxDigested.
+func digestOf(fd, size int) (string, error) {
+	buffer := buffers.Get().(*[64 << 10]byte) //nolint:forcetypeassert // it has no others
+	defer buffers.Put(buffer)
+	sum, read := sha256.New(), 0
+	for read < maxDigested {
+		n, err := unix.Read(fd, buffer[:min(len(buffer), maxDigested-read)])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		_, _ = sum.Write(buffer[:n])
+		if read += n; n == 0 || read == size {
+			break // what is written from now on, the next look sees
+		}
+	}
+	return base64.RawStdEncoding.EncodeToString(sum.Sum(nil)[:12]), nil
+}

@@ -1,0 +1,134 @@
+package reset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/slipway-dev/slipway/internal/durable"
+)
+
+// ownFiles are those of the directories of Kubernetes. One of each directory is named: any is one too
+// many. A step of the reset empties them.
+func (c Cleaner) ownFiles() trace {
+	return trace{kind: "Kubernetes", word: "file", always: true, look: func(context.Context) (entries, error) { return c.firstFiles(directories) }}
+}
+
+// emptyDirectories empties those of Kubernetes, but for one that a link leads away to which was not there
+// before: to empty what that leads to could be to empty anything.
+func (c Cleaner) emptyDirectories(rec *record) error {
+	var errs []error
+	for _, dir := range directories {
+		now := entries{}
+		if err := c.walk(place{path: dir, only: true, added: true}, now); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if before := rec.of(trace{kind: kindFile}); before != nil && strings.HasPrefix(now[dir], elsewhere) && before[dir] != now[dir] {
+			errs = append(errs, fmt.Errorf("%s is reached by a symbolic link that was not there before", dir))
+			continue
+		}
+		errs = append(errs, c.emptyDirectory(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// emptyDirectory empties a directory, but for what is still mounted in it: that may be a share of others.
+func (c Cleaner) emptyDirectory(dir string) error {
+	found, err := c.mounts()
+	if err != nil {
+		return err
+	}
+	points := make([]string, 0, len(found))
+	for name := range found {
+		points = append(points, c.Root.Path(mountPoint(name)))
+	}
+	return c.withDir(dir, func(d *durable.Dir) error { return emptyAround(d, points) })
+}
+
+// withDir calls do with a directory that is there.
+func (c Cleaner) withDir(dir string, do func(*durable.Dir) error) error {
+	err := durable.WithDir(string(c.Root), dir, do)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func emptyAround(d *durable.Dir, points []string) error {
+	found, err := d.Entries()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range found {
+		file := d.Path(e.Name())
+		switch {
+		case slices.Contains(points, file):
+			errs = append(errs, fmt.Errorf("empty %s: %s is mounted", d.Path(""), e.Name()))
+		case slices.ContainsFunc(points, func(p string) bool { return strings.HasPrefix(p, file+"/") }):
+			errs = append(errs, d.WithDir(e.Name(), func(in *durable.Dir) error { return emptyAround(in, points) }))
+		default:
+			errs = append(errs, d.RemoveAll(e.Name()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// firstFiles names one file per directory.
+func (c Cleaner) firstFiles(directories []string) (entries, error) {
+	found := entries{}
+	for _, dir := range directories {
+		file := ""
+		err := c.withDir(dir, func(d *durable.Dir) (err error) { // an operator may have it on another disk
+			file, err = firstFile(d.Path(""))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if file != "" {
+			found[filepath.Join(dir, file)] = "there"
+		}
+	}
+	return found, nil
+}
+
+var errFound = errors.New("found")
+
+// firstFile returns the relative path of a file below dir. Empty directories
+// are no files: packages of the distribution make some.
+func firstFile(dir string) (string, error) {
+	found := ""
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || d.IsDir() {
+			return err
+		}
+		found, err = filepath.Rel(dir, path)
+		return errors.Join(errFound, err)
+	})
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return found, err
+}
+
+func (c Cleaner) empty(directories []string) error {
+	errs := make([]error, 0, len(directories))
+	for _, dir := range directories {
+		errs = append(errs, c.removeContents(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// removeContents empties a directory, with what is mounted in it: see emptyDirectory.
+func (c Cleaner) removeContents(dir string) error {
+	return c.withDir(dir, func(d *durable.Dir) error { return emptyAround(d, nil) })
+}

@@ -1,0 +1,160 @@
+package reset
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// directories hold files of Kubernetes only. Their files go. So do they, unless they were
+// there before a bootstrap: packages of the distribution make some.
+var directories = []string{
+	"/etc/kubernetes", "/var/lib/kubelet", "/var/lib/etcd", "/var/lib/cni", "/run/kubeadm", "/run/cluster-api", "/run/flannel",
+}
+
+// cniConfigs is shared with the host's own plugins: the record tells which
+// files were there before.
+const cniConfigs = "/etc/cni/net.d"
+
+// foreignCNIConfigs are the names of network configurations that other programs than
+// Kubernetes' network plugins leave beside those.
+var foreignCNIConfigs = []string{"*podman*", "*nerdctl*", "*crio*", "*loopback*"}
+
+// place is a directory, or a file, all of which is recorded.
+type place struct {
+	path string
+	// plugin: what came goes, whoever made it. Of other places, a reset takes back what changed
+	// while the bootstrap ran, and what changed later is named.
+	plugin bool
+	// added: only what came counts, and contents are not read. Clusters bring builds of their own of
+	// network plugins, and a plugin that the operator runs, too, writes to its own files.
+	added bool
+	// sized: of its files the sizes and times count, as they are large and many.
+	sized bool
+	// only the directory itself, or with its entries.
+	only, shallow bool
+}
+
+// places by who writes there.
+var places = slices.Concat(
+	// The kubelet runs FlexVolume drivers once it finds them; it makes the directories.
+	[]place{{path: "/usr/libexec/kubernetes", plugin: true}},
+	// containerd runs plugins of its Node Resource Interface when it starts.
+	[]place{{path: "/opt/nri", plugin: true}, {path: "/etc/nri", plugin: true}},
+	// It runs network plugins for each pod.
+	[]place{{path: "/opt/cni", plugin: true, added: true}, {path: "/etc/cni", plugin: true}},
+	pluginPlaces,
+	// Data of pods and of storage is made beside what the distribution has.
+	[]place{{path: "/opt", shallow: true, added: true}, {path: "/srv", shallow: true, added: true}, {path: "/var/lib", shallow: true, added: true}},
+	// What plugins write into directories of the system: Cilium has the filter of source addresses off.
+	[]place{{path: "/etc/sysctl.d/99-zzz-override_cilium.conf", plugin: true}, {path: "/etc/openvswitch", plugin: true}, {path: "/etc/ovn", plugin: true}, {path: "/etc/calico", plugin: true}},
+	// What the system starts, and what it trusts.
+	[]place{
+		{path: "/usr/lib/systemd"}, {path: "/usr/lib/udev"}, {path: "/usr/lib/sysctl.d"}, {path: "/usr/lib/modules-load.d"}, {path: "/usr/lib/modprobe.d"},
+		{path: "/usr/lib/tmpfiles.d"}, {path: "/usr/lib/sysusers.d"}, {path: "/usr/lib/environment.d"}, {path: "/usr/lib/NetworkManager"},
+		{path: "/usr/share/ca-certificates"}, {path: "/usr/share/pki"}, {path: "/usr/bin", sized: true}, {path: "/usr/sbin", sized: true},
+	},
+	// What the system, its services and its users read.
+	[]place{{path: "/etc"}, {path: "/usr/local"}, {path: "/run/systemd/system"}, {path: "/run/udev/rules.d"}, {path: "/var/spool/cron"}},
+	[]place{{path: "/root/.profile"}, {path: "/root/.bashrc"}, {path: "/root/.bash_profile"}, {path: "/root/.kube"}, {path: "/root/.docker"}, {path: "/root/.config/systemd"}},
+	onlyDirectories(),
+)
+
+func onlyDirectories() (all []place) {
+	for _, dir := range directories {
+		all = append(all, place{path: dir, plugin: true, added: true, only: true})
+	}
+	return all
+}
+
+// pluginPlaces are where plugins of networks keep state, credentials and sockets.
+var pluginPlaces = func() (all []place) {
+	for _, dir := range []string{
+		"/run/calico", "/var/lib/calico", "/var/log/calico", "/run/cilium", "/var/lib/cilium", "/run/multus", "/var/lib/multus",
+		"/run/antrea", "/var/lib/antrea", "/var/log/antrea", "/run/openvswitch", "/var/lib/openvswitch", "/var/log/openvswitch",
+		"/run/ovn", "/var/lib/ovn", "/var/log/ovn", "/run/ovn-kubernetes", "/var/log/ovn-kubernetes", "/var/lib/ovn-ic",
+		"/var/lib/weave", "/run/weave", "/var/lib/kube-router", "/var/lib/kube-proxy", "/run/nodelocaldns", "/run/nodeagent", "/run/istio-cni", "/run/aws-node", "/run/netns", "/sys/fs/bpf",
+	} {
+		all = append(all, place{path: dir, plugin: true, added: true})
+	}
+	return all
+}()
+
+// pluginPath says whether a path is at or below a place of plugins.
+func pluginPath(name string) bool {
+	p, ok := placeOf(name)
+	return ok && p.plugin
+}
+
+// placesByPath are the places by their paths.
+var placesByPath = func() map[string]place {
+	all := map[string]place{}
+	for _, p := range places {
+		all[p.path] = p
+	}
+	return all
+}()
+
+// placeOf returns the innermost place that a path belongs to.
+func placeOf(name string) (place, bool) {
+	for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if p, ok := placesByPath[dir]; ok {
+			return p, true
+		}
+	}
+	return place{}, false
+}
+
+// unrecorded are paths below the places that are not looked at, as path.Match has them, with what is
+// below them.
+var unrecorded = []string{
+	// Who may log in is compared account by account: see the package logins.
+	"/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/subuid*", "/etc/subgid*", "/etc/sudoers", "/etc/sudoers.d", "/etc/.pwd.lock",
+	"/root/.ssh",
+	// The store of the software that the agent installs, and its records.
+	"/opt/slipway", "/var/lib/slipway*",
+	// What the system writes by itself: clocks, caches, and what is made of other files that are looked at.
+	"/etc/mtab", "/etc/.resolv.conf*", "/etc/ld.so.cache*", "/etc/adjtime", "/etc/.updated", "/etc/blkid*", "/etc/udev/hwdb.bin", "/usr/lib/udev/hwdb.bin",
+	"/etc/aliases.db", "/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache",
+	"/etc/cups", "/etc/printcap", "/etc/network/run", "/etc/fwupd/remotes.d",
+	// What a package manager leaves beside the files of a package.
+	"*.dpkg-new", "*.dpkg-old", "*.dpkg-dist", "*.dpkg-bak", "*.dpkg-tmp", "*.ucf-new", "*.ucf-old", "*.ucf-dist", "*.rpmnew", "*.rpmsave", "*.rpmorig",
+	// Locks, whoever holds them.
+	"/run/xtables.lock",
+}
+
+// unrecordedNames are those without a wildcard, unrecordedPatterns the others by their last directory, or
+// by none for one that matches anywhere.
+var unrecordedNames, unrecordedPatterns = func() (map[string]bool, map[string][]string) {
+	names, patterns := map[string]bool{}, map[string][]string{}
+	for _, p := range unrecorded {
+		switch dir := path.Dir(p); {
+		case !strings.ContainsAny(p, "*?"), strings.HasPrefix(p, "*."): // an extension
+			names[p] = true
+		case !strings.HasPrefix(p, "/") || strings.ContainsAny(dir, "*?"):
+			patterns[""] = append(patterns[""], p)
+		default:
+			patterns[dir] = append(patterns[dir], p)
+		}
+	}
+	return names, patterns
+}()
+
+func isUnrecorded(name string) bool {
+	dir := path.Dir(name)
+	if unrecordedNames[name] || unrecordedNames["*"+path.Ext(name)] || slices.Contains(directories, dir) {
+		return true
+	}
+	for _, of := range []string{dir, ""} {
+		for _, p := range unrecordedPatterns[of] {
+			against := name
+			if !strings.HasPrefix(p, "/") {
+				against = path.Base(name)
+			}
+			if ok, _ := path.Match(p, against); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
