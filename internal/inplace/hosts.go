@@ -62,12 +62,12 @@ func (h *Handler) lacks(ctx context.Context, key client.ObjectKey, c change) (st
 
 // misfits says why the host of a HostMachine is not what is asked for; empty when it is, and for
 // a machine that has no host: it will claim one that fits.
-func (h *Handler) misfits(ctx context.Context, key client.ObjectKey, asks *placement.Chooser) (string, error) {
+func (h *Handler) misfits(ctx context.Context, key client.ObjectKey, asks *placement.Requirements) (string, error) {
 	_, at, err := h.hostOf(ctx, h.Client, key)
 	if err != nil || at == nil {
 		return "", err
 	}
-	if why := asks.Misfit(at); why != "" {
+	if why := asks.Mismatch(at); why != "" {
 		return fmt.Sprintf("Host %s of HostMachine %s does not fit: %s", at.Name, key.Name, why), nil
 	}
 	return "", nil

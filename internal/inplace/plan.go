@@ -51,7 +51,7 @@ type change struct {
 	// infrastructure is the patch of what is asked of hosts; undefined when that is the same.
 	infrastructure hooksv1.Patch
 	// asks is what is asked of hosts from now on; nil when that is the same.
-	asks *placement.Chooser
+	asks *placement.Requirements
 }
 
 // difference compares two states. It returns what changes, and what of it cannot be done in
@@ -108,7 +108,7 @@ func compareInfrastructure(current, desired []byte, path specPath, c *change) (c
 	if err != nil {
 		return comparison{}, err
 	}
-	asks, err := chooserOf(to.spec)
+	asks, err := requirementsOf(to.spec)
 	if err != nil {
 		return comparison{}, err
 	}
@@ -147,8 +147,8 @@ func follow(current []byte, spec map[string]any, path specPath) (hooksv1.Patch, 
 	return hooksv1.Patch{PatchType: hooksv1.JSONMergePatchType, Patch: patch}, followed, err
 }
 
-// chooserOf returns the chooser of what a spec asks of hosts.
-func chooserOf(spec map[string]any) (*placement.Chooser, error) {
+// requirementsOf returns what a spec asks of hosts.
+func requirementsOf(spec map[string]any) (*placement.Requirements, error) {
 	data, err := json.Marshal(spec)
 	if err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func chooserOf(spec map[string]any) (*placement.Chooser, error) {
 	if err := json.Unmarshal(data, &request.Placement); err != nil {
 		return nil, err
 	}
-	return placement.NewChooser(request)
+	return placement.Parse(request)
 }
 
 // compared is what of a Machine counts besides its version: without what Cluster API

@@ -14,7 +14,7 @@ import (
 
 func TestCapacity(t *testing.T) {
 	sized := func(cpu, memory string, change ...func(*infrav1.Host)) infrav1.Host {
-		h := candidate("a", change...).Host
+		h := aHost("a", change...)
 		h.Status.Inventory.Architecture = "amd64"
 		h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}
 		return *h
@@ -39,11 +39,11 @@ func TestCapacity(t *testing.T) {
 		"other disk":     {[]infrav1.Host{sized("4", "1Gi", func(h *infrav1.Host) { h.Labels["disk"] = "hdd" })}, "0", "0", infrav1.NodeInfo{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chooser, err := placement.NewChooser(placement.Request{Version: version, Placement: infrav1.Placement{HostSelector: selector(map[string]string{"disk": "ssd"})}})
+			requirements, err := placement.Parse(placement.Request{Version: version, Placement: infrav1.Placement{HostSelector: selector(map[string]string{"disk": "ssd"})}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			capacity, info := chooser.Capacity(tc.hosts)
+			capacity, info := requirements.Capacity(tc.hosts)
 			if capacity.Cpu().String() != tc.cpu || capacity.Memory().String() != tc.memory || info != tc.info {
 				t.Errorf("capacity %v, info %+v", capacity, info)
 			}

@@ -1,12 +1,13 @@
 // Package placement chooses the host for a machine, in two halves.
 //
-// The first reads, and writes nothing: what a machine asks of a host (RequestFor), the hosts there
-// are (Candidates), who else waits for one (Ahead, Waiting), and what is about to go (Leaving). Who
-// claims a host and who explains a claim read it here, so that the explanation is the decision.
+// The first reads, and writes nothing: what a machine asks of a host (RequestFor), the hosts of a
+// namespace with all that they are judged by (Read), who else waits for one (Ahead, Waiting), and
+// what is about to go (Leaving). Controllers that claim a host and commands that explain a claim read it
+// here, so that the explanation is the decision.
 //
-// The second is a pure function over a list of hosts (Chooser, in placement.go, capacity.go,
-// explain.go and waiting.go): the same input always gives the same choice, and every host that was
-// not chosen gets a reason a person can act on.
+// The second is pure: a Snapshot judges one host or ranks all of them for a request (Judge, Rank). The
+// same snapshot always gives the same verdict, and every host that does not fit gets a reason a
+// person can act on.
 //
 // It may import the API types, internal/host, the client of controller-runtime and the utilities of
 // Cluster API, but no controller.

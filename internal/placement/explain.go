@@ -22,7 +22,7 @@ func (r Result) Explain() string {
 	}
 	byReason, remedies := map[string][]string{}, map[string]string{}
 	for _, rejected := range r.Rejected {
-		byReason[rejected.Reason] = append(byReason[rejected.Reason], rejected.Host)
+		byReason[rejected.Reason] = append(byReason[rejected.Reason], rejected.Host.Name)
 		if rejected.Remedy != "" && remedies[rejected.Reason] == "" {
 			remedies[rejected.Reason] = "; " + rejected.Remedy
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// Formers is what is left in a namespace of the machines that had hosts before.
-type Formers struct {
+// formers are what is left in a namespace of the machines that had hosts before.
+type formers struct {
 	// machines name, by host, who has a providerID of it and for which claim.
 	machines map[string][]hostsNamed
 	// naming are the HostMachines that name their host and have none yet, by that host.
@@ -25,8 +25,7 @@ type Formers struct {
 
 type hostsNamed struct{ machine, claimID string }
 
-// FormersOf reads it.
-func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers, error) {
+func formersOf(ctx context.Context, c client.Reader, namespace string) (*formers, error) {
 	hostMachines, machines := &infrav1.HostMachineList{}, &clusterv1.MachineList{}
 	for _, list := range []client.ObjectList{hostMachines, machines} {
 		if err := c.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -34,7 +33,7 @@ func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers
 		}
 	}
 	pools, err := poolsByNode(ctx, c, namespace)
-	f := &Formers{machines: map[string][]hostsNamed{}, naming: map[string][]*infrav1.HostMachine{}, pools: pools}
+	f := &formers{machines: map[string][]hostsNamed{}, naming: map[string][]*infrav1.HostMachine{}, pools: pools}
 	for i := range hostMachines.Items {
 		m := &hostMachines.Items[i]
 		f.add("HostMachine "+m.Name, m.Spec.ProviderID)
@@ -48,14 +47,13 @@ func FormersOf(ctx context.Context, c client.Reader, namespace string) (*Formers
 	return f, err
 }
 
-func (f *Formers) add(machine, providerID string) {
+func (f *formers) add(machine, providerID string) {
 	if _, name, claimID, ok := host.ParseProviderID(providerID); ok {
 		f.machines[name] = append(f.machines[name], hostsNamed{machine, claimID})
 	}
 }
 
-// Of is what is left of the machines that had a host before the claim that it has now.
-func (f *Formers) Of(h *infrav1.Host) Former {
+func (f *formers) of(h *infrav1.Host) Former {
 	former := f.pools.of(h)
 	for _, m := range f.machines[h.Name] {
 		if h.Spec.Claim == nil || h.Spec.Claim.ClaimID != m.claimID {

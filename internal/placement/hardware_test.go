@@ -43,15 +43,15 @@ func TestPlacementByHardware(t *testing.T) {
 		}, unreported},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chooser, err := placement.NewChooser(placement.Request{Placement: tc.placement})
+			requirements, err := placement.Parse(placement.Request{Placement: tc.placement})
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := candidate("a", tc.host)
-			if got := chooser.Reject(c); got != tc.want {
+			h := aHost("a", tc.host)
+			if got := placement.Of().Judge(requirements, h).Reason; got != tc.want {
 				t.Errorf("rejected because %q, want %q", got, tc.want)
 			}
-			if tc.want == unreported && !strings.Contains(chooser.Choose([]placement.Candidate{c}).Explain(), "1 "+unreported+" (a)") {
+			if tc.want == unreported && !strings.Contains(placement.Of(h).Rank(requirements).Explain(), "1 "+unreported+" (a)") {
 				t.Error("the explanation does not say so")
 			}
 		})
@@ -83,15 +83,15 @@ func TestPlacementByCapacity(t *testing.T) {
 		"any, and another size": {nil, has("1", "1Gi"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chooser, err := placement.NewChooser(placement.Request{Placement: infrav1.Placement{MinCapacity: tc.least}})
+			requirements, err := placement.Parse(placement.Request{Placement: infrav1.Placement{MinCapacity: tc.least}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := candidate("a", tc.host)
-			if got := chooser.Reject(c); got != tc.want {
+			h := aHost("a", tc.host)
+			if got := placement.Of().Judge(requirements, h).Reason; got != tc.want {
 				t.Errorf("rejected because %q, want %q", got, tc.want)
 			}
-			if suits := chooser.Suits(c.Host); suits != !strings.HasPrefix(tc.want, "less") {
+			if suits := requirements.Matches(h); suits != !strings.HasPrefix(tc.want, "less") {
 				t.Errorf("suits: %v", suits)
 			}
 		})
@@ -100,13 +100,13 @@ func TestPlacementByCapacity(t *testing.T) {
 
 // Preferences see the hardware, too.
 func TestPreferredHardware(t *testing.T) {
-	chooser, err := placement.NewChooser(placement.Request{Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
+	requirements, err := placement.Parse(placement.Request{Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
 		{Weight: 1, HostSelector: selector(map[string]string{infrav1.ArchitectureLabel: "arm64"})},
 	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := chooser.Choose([]placement.Candidate{candidate("a"), candidate("b", func(h *infrav1.Host) { h.Status.Inventory.Architecture = "arm64" })})
+	result := placement.Of(aHost("a"), aHost("b", func(h *infrav1.Host) { h.Status.Inventory.Architecture = "arm64" })).Rank(requirements)
 	if len(result.Ranked) != 2 || result.Ranked[0].Host.Name != "b" {
 		t.Errorf("ranked %+v", result.Ranked)
 	}

@@ -251,23 +251,23 @@ func TestFormersHoldAHostBack(t *testing.T) {
 		"another pool than a member's": {left: naming("other", "c", "host-1"), pool: "own", want: "MachinePool other still names its former Node"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			candidates, err := placement.Candidates(t.Context(), reader(t, free, tc.left), namespace)
-			if err != nil || len(candidates) != 1 {
-				t.Fatalf("%d candidates, %v", len(candidates), err)
+			snapshot, err := placement.Read(t.Context(), reader(t, free, tc.left), namespace)
+			if err != nil || len(snapshot.Hosts) != 1 {
+				t.Fatalf("%+v, %v", snapshot, err)
 			}
-			chooser, err := placement.NewChooser(placement.Request{ClusterName: "c", MachinePool: tc.pool})
+			requirements, err := placement.Parse(placement.Request{ClusterName: "c", MachinePool: tc.pool})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := chooser.Reject(candidates[0]); got != tc.want {
+			if got := snapshot.Judge(requirements, snapshot.Hosts[0]).Reason; got != tc.want {
 				t.Errorf("rejected: %q, want %q", got, tc.want)
 			}
 		})
 	}
 	// The machine that has the host is no former one.
 	free.Spec.Claim = &infrav1.HostClaim{MachineName: "m", ClusterName: "c", ClaimID: claimed}
-	formers, err := placement.FormersOf(t.Context(), reader(t, hostMachine, machine), namespace)
-	if err != nil || formers.Of(free).Machine != "" {
-		t.Errorf("the machine of the claim is left of an earlier one: %+v, %v", formers.Of(free), err)
+	snapshot, err := placement.Read(t.Context(), reader(t, hostMachine, machine), namespace)
+	if err != nil || snapshot.Former(free).Machine != "" {
+		t.Errorf("the machine of the claim is left of an earlier one: %+v, %v", snapshot.Former(free), err)
 	}
 }

@@ -45,19 +45,6 @@ type Request struct {
 	Ahead []Request
 }
 
-// Candidate is a host with the state of its agent.
-type Candidate struct {
-	Host      *infrav1.Host
-	Connected bool
-	// Former is what is left of the machines that had the host before.
-	Former Former
-	// Claiming is true while this process is claiming the host for another machine.
-	Claiming bool
-	// NamedBy is the HostMachine that waits for this host by spec.hostName, and can have no
-	// other; empty when there is none.
-	NamedBy string
-}
-
 // Former is what is left of the machines that had a host before. Cluster API deletes
 // their Nodes at last, by name: the Node of the next machine would go instead.
 type Former struct {
@@ -86,22 +73,18 @@ func (f Former) Reason(cluster, machinePool string) string {
 	return ""
 }
 
-// Rejection says why a host was not chosen.
-type Rejection struct {
-	Host   string
-	Reason string
-	// Remedy is the command that makes the host fit; empty when there is none.
-	Remedy string
-}
-
 // NamedBy says whether a MachinePool names a Node of the host.
 func (f Former) NamedBy(cluster, machinePool string) bool {
 	return slices.Contains(f.Pools, PoolReference{cluster, machinePool})
 }
 
-// Fit is a host that fits.
-type Fit struct {
+// Verdict is what a host is to a request.
+type Verdict struct {
 	Host *infrav1.Host
+	// Reason why the host does not fit; empty when it does.
+	Reason string
+	// Remedy is the command that makes the host fit; empty when there is none.
+	Remedy string
 	// InDomain is true in the failure domain the pool chose, and when it chose none.
 	InDomain bool
 	// Score is the sum of the weights of spec.preferred that match.
@@ -112,28 +95,28 @@ type Fit struct {
 	tie []byte
 }
 
-// Result is the outcome of Choose.
+// Fits says whether the machine could claim the host.
+func (v Verdict) Fits() bool { return v.Reason == "" }
+
+// Result has a verdict for each host of a snapshot.
 type Result struct {
 	// Ranked are the hosts that fit, best first.
-	Ranked []Fit
+	Ranked []Verdict
 	// Rejected are all the others, by name.
-	Rejected []Rejection
+	Rejected []Verdict
 	// Reserved is the number of rejected hosts that fit and that the control plane needs.
 	Reserved int
 }
 
-// Chooser is a request whose selectors were parsed.
-type Chooser struct {
+// Requirements are a request whose selectors were parsed.
+type Requirements struct {
 	request  Request
 	selector labels.Selector
 	// byHardware says that selector asks for labels that come with the agent's report.
 	byHardware bool
 	scores     []score
-	// seen counts the identities of the candidates.
-	seen map[string]int
-	// ahead are the choosers of Request.Ahead, reserved the names of the hosts that they need.
-	ahead    []*Chooser
-	reserved map[string]bool
+	// ahead are the requirements of Request.Ahead.
+	ahead []*Requirements
 }
 
 // duplicate is the reason of hosts that share an identity.
@@ -156,9 +139,9 @@ type score struct {
 	selector labels.Selector
 }
 
-// NewChooser parses the selectors of a request. It fails when one is malformed.
-func NewChooser(r Request) (*Chooser, error) {
-	c := &Chooser{request: r, selector: labels.Everything()}
+// Parse parses the selectors of a request. It fails when one is malformed.
+func Parse(r Request) (*Requirements, error) {
+	c := &Requirements{request: r, selector: labels.Everything()}
 	if r.Placement.HostSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(r.Placement.HostSelector)
 		if err != nil {
@@ -177,44 +160,35 @@ func NewChooser(r Request) (*Chooser, error) {
 	}
 	for _, ahead := range r.Ahead {
 		// With malformed selectors a machine gets no host.
-		if chooser, err := NewChooser(ahead); err == nil {
-			c.ahead = append(c.ahead, chooser)
+		if parsed, err := Parse(ahead); err == nil {
+			c.ahead = append(c.ahead, parsed)
 		}
 	}
 	return c, nil
 }
 
-// Choose ranks the candidates that fit: those in the domain the pool chose first,
-// then by score, then those that have the version, then by digest.
-func (c *Chooser) Choose(candidates []Candidate) Result {
+// Rank judges all hosts and ranks those that fit: those in the domain the pool chose first, then by
+// score, then those that have the version, then by digest. It reserves hosts for Request.Ahead.
+func (s *Snapshot) Rank(r *Requirements) Result {
 	var result Result
-	c.seen, c.reserved = map[string]int{}, map[string]bool{}
-	for _, candidate := range candidates {
-		for _, id := range identities(candidate.Host) {
-			c.seen[id]++
-		}
-	}
-	for _, ahead := range c.ahead {
-		ahead.seen = c.seen
-	}
-	first := assign(c.ahead, candidates)
-	for i, candidate := range candidates {
-		reason := c.Reject(candidate)
-		if reason == "" && first.needs(i) {
-			c.reserved[candidate.Host.Name] = true
+	first := s.assign(r.ahead, s.Hosts)
+	for i, h := range s.Hosts {
+		v := s.Judge(r, h)
+		if v.Fits() && first.needs(i) {
 			result.Reserved++
-			reason = c.Reject(candidate)
+			v.Reason = fmt.Sprintf("reserved for the control plane, which needs %d more", len(r.ahead))
 		}
-		if reason != "" {
-			result.Rejected = append(result.Rejected, Rejection{Host: candidate.Host.Name, Reason: reason, Remedy: remedy(candidate.Host, reason)})
-			continue
+		if v.Fits() {
+			v.tie = tie(h)
+			result.Ranked = append(result.Ranked, v)
+		} else {
+			result.Rejected = append(result.Rejected, v)
 		}
-		result.Ranked = append(result.Ranked, Fit{candidate.Host, c.inDomain(candidate.Host), c.score(candidate.Host), c.offer(candidate.Host) == host.OfferInstallable, tie(candidate.Host)})
 	}
-	slices.SortFunc(result.Ranked, func(a, b Fit) int {
+	slices.SortFunc(result.Ranked, func(a, b Verdict) int {
 		return cmp.Or(trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), trueFirst(!a.Install, !b.Install), bytes.Compare(a.tie, b.tie))
 	})
-	slices.SortFunc(result.Rejected, func(a, b Rejection) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(result.Rejected, func(a, b Verdict) int { return cmp.Compare(a.Host.Name, b.Host.Name) })
 	return result
 }
 
@@ -225,11 +199,22 @@ func tie(h *infrav1.Host) []byte {
 	return sum[:]
 }
 
-// Reject returns why a host doesn't fit, or "" when it does. What the machine
-// asks for comes first, so that a host of another kind is not reported as busy. It knows
-// hosts with the identity of another one only of the candidates that Choose has seen.
-func (c *Chooser) Reject(candidate Candidate) string {
-	h, r := candidate.Host, c.request
+// Judge says whether a host fits, and how well. The host may have been read after the snapshot:
+// what it shares with other hosts, and what is left of its former machines, are the snapshot's.
+func (s *Snapshot) Judge(r *Requirements, h *infrav1.Host) Verdict {
+	v := Verdict{Host: h, Reason: s.reject(r, h)}
+	if !v.Fits() {
+		v.Remedy = remedy(h, v.Reason)
+		return v
+	}
+	v.InDomain, v.Score, v.Install = r.inDomain(h), r.score(h), r.offer(h) == host.OfferInstallable
+	return v
+}
+
+// reject returns why a host doesn't fit, or "" when it does. What the machine asks for comes first,
+// so that a host of another kind is not reported as busy.
+func (s *Snapshot) reject(c *Requirements, h *infrav1.Host) string {
+	r := c.request
 	domain := host.FailureDomain(h, r.FailureDomainLabel)
 	switch {
 	case r.HostName != "" && h.Name != r.HostName:
@@ -244,33 +229,27 @@ func (c *Chooser) Reject(candidate Candidate) string {
 	if reason := c.rejectCapacity(h); reason != "" {
 		return reason
 	}
-	if why := host.Unavailable(h, candidate.Connected); why != (host.State{}) {
+	if why := host.Unavailable(h, host.Connected(h)); why != (host.State{}) {
 		return rejection(h, why)
 	}
-	if candidate.Claiming {
+	if s.claiming[h] {
 		return claimed
 	}
-	if candidate.NamedBy != "" && r.HostName != h.Name {
-		return fmt.Sprintf("reserved for HostMachine %s, which names it in spec.hostName", candidate.NamedBy)
+	if machine := s.namedBy[h.Name]; machine != "" && r.HostName != h.Name {
+		return fmt.Sprintf("reserved for HostMachine %s, which names it in spec.hostName", machine)
 	}
 	// The condition that says so may come later than the host's report.
-	if slices.ContainsFunc(identities(h), func(id string) bool { return c.seen[id] > 1 }) {
+	if slices.ContainsFunc(identities(h), func(id string) bool { return s.identities[id] > 1 }) {
 		return duplicate
 	}
-	if reason := candidate.Former.Reason(r.ClusterName, r.MachinePool); reason != "" {
+	if reason := s.Former(h).Reason(r.ClusterName, r.MachinePool); reason != "" {
 		return reason
 	}
-	if reason := c.rejectVersion(h); reason != "" {
-		return reason
-	}
-	if c.reserved[h.Name] {
-		return fmt.Sprintf("reserved for the control plane, which needs %d more", len(c.ahead))
-	}
-	return ""
+	return c.rejectVersion(h)
 }
 
 // rejectLabels does not say of a free host that it is of another kind while nobody knows.
-func (c *Chooser) rejectLabels(h *infrav1.Host) string {
+func (c *Requirements) rejectLabels(h *infrav1.Host) string {
 	if c.byHardware && h.Spec.Claim == nil && !host.InventoryReported(h) {
 		return notReported
 	}
@@ -279,7 +258,7 @@ func (c *Chooser) rejectLabels(h *infrav1.Host) string {
 
 // rejectCapacity says of which resource a host has too little, the first by name. Of a free
 // host that has not told, host.Unavailable says so.
-func (c *Chooser) rejectCapacity(h *infrav1.Host) string {
+func (c *Requirements) rejectCapacity(h *infrav1.Host) string {
 	if !host.InventoryReported(h) {
 		return ""
 	}
@@ -305,7 +284,7 @@ func identities(h *infrav1.Host) []string {
 	return ids
 }
 
-func (c *Chooser) inDomain(h *infrav1.Host) bool {
+func (c *Requirements) inDomain(h *infrav1.Host) bool {
 	spread := c.request.Spread
 	return spread == nil || host.FailureDomain(h, spread.Key) == spread.Value
 }
@@ -322,14 +301,14 @@ func trueFirst(a, b bool) int {
 }
 
 // offer is what the version is to a host; any host has what is not asked for.
-func (c *Chooser) offer(h *infrav1.Host) host.Offer {
+func (c *Requirements) offer(h *infrav1.Host) host.Offer {
 	if c.request.Version == "" {
 		return host.OfferInstalled
 	}
 	return host.OfferOf(h, c.request.Version, c.request.Release)
 }
 
-func (c *Chooser) rejectVersion(h *infrav1.Host) string {
+func (c *Requirements) rejectVersion(h *infrav1.Host) string {
 	switch {
 	case c.offer(h) != host.OfferNone:
 		return ""
@@ -382,7 +361,7 @@ func remedy(h *infrav1.Host, reason string) string {
 	return "approve with: " + host.ApproveCommand(h)
 }
 
-func (c *Chooser) score(h *infrav1.Host) int32 {
+func (c *Requirements) score(h *infrav1.Host) int32 {
 	var sum int32
 	for _, s := range c.scores {
 		if s.selector.Matches(host.Labels(h)) {

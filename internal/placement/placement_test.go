@@ -18,24 +18,25 @@ import (
 
 const version = "v1.36.3"
 
-func candidate(name string, change ...func(*infrav1.Host)) placement.Candidate {
+func aHost(name string, change ...func(*infrav1.Host)) *infrav1.Host {
 	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"disk": "ssd", "zone": "z-" + name}}}
 	h.Spec.FailureDomain = "rack-1"
 	h.Status.BootID = "boot"
+	h.Status.Conditions = []metav1.Condition{{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue}}
 	h.Status.CleanProof = &infrav1.CleanProof{}
 	h.Status.Inventory.Architecture, h.Status.Inventory.KubernetesVersions = "amd64", []string{version}
 	h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	for _, c := range change {
 		c(h)
 	}
-	return placement.Candidate{Host: h, Connected: true}
+	return h
 }
 
 func selector(labels map[string]string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: labels}
 }
 
-func TestReject(t *testing.T) {
+func TestJudge(t *testing.T) {
 	none := func(*infrav1.Host) {}
 	for name, tc := range map[string]struct {
 		request placement.Request
@@ -71,20 +72,19 @@ func TestReject(t *testing.T) {
 		"status phase is not trusted": {placement.Request{}, func(h *infrav1.Host) { h.Status.Phase = infrav1.HostPhaseAvailable; h.Spec.ClaimGeneration = 1 }, "quarantined"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			chooser, err := placement.NewChooser(tc.request)
+			requirements, err := placement.Parse(tc.request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := chooser.Reject(candidate("a", tc.host)); got != tc.want {
+			if got := placement.Of().Judge(requirements, aHost("a", tc.host)).Reason; got != tc.want {
 				t.Errorf("reason = %q, want %q", got, tc.want)
 			}
 		})
 	}
 	t.Run("disconnected", func(t *testing.T) {
-		chooser, _ := placement.NewChooser(placement.Request{})
-		c := candidate("a")
-		c.Connected = false
-		if got := chooser.Reject(c); got != "agent not connected" {
+		requirements, _ := placement.Parse(placement.Request{})
+		h := aHost("a", func(h *infrav1.Host) { h.Status.Conditions = nil })
+		if got := placement.Of().Judge(requirements, h).Reason; got != "agent not connected" {
 			t.Errorf("reason = %q", got)
 		}
 	})
@@ -92,7 +92,7 @@ func TestReject(t *testing.T) {
 
 func refusal(conditionType string, status metav1.ConditionStatus, reason string) func(*infrav1.Host) {
 	return func(h *infrav1.Host) {
-		h.Status.Conditions = []metav1.Condition{{Type: conditionType, Status: status, Reason: reason}}
+		h.Status.Conditions = append(h.Status.Conditions, metav1.Condition{Type: conditionType, Status: status, Reason: reason})
 	}
 }
 
@@ -101,22 +101,23 @@ func TestClonesAreRefused(t *testing.T) {
 	id := func(machineID string) func(*infrav1.Host) {
 		return func(h *infrav1.Host) { h.Status.Inventory.MachineID = machineID }
 	}
-	chooser, err := placement.NewChooser(placement.Request{})
+	requirements, err := placement.Parse(placement.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	clone := candidate("b", id("1"))
-	result := chooser.Choose([]placement.Candidate{candidate("a", id("1")), clone, candidate("c", id("2")), candidate("d")})
+	clone := aHost("b", id("1"))
+	snapshot := placement.Of(aHost("a", id("1")), clone, aHost("c", id("2")), aHost("d"))
+	result := snapshot.Rank(requirements)
 	if len(result.Ranked) != 2 || result.Ranked[0].Host.Name != "c" || len(result.Rejected) != 2 {
 		t.Errorf("ranked %+v, rejected %+v", result.Ranked, result.Rejected)
 	}
-	if chooser.Reject(clone) == "" {
+	if snapshot.Judge(requirements, clone).Fits() {
 		t.Error("the second look at the clone passes")
 	}
 }
 
-func TestChooseRanks(t *testing.T) {
-	chooser, err := placement.NewChooser(placement.Request{Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
+func TestRank(t *testing.T) {
+	requirements, err := placement.Parse(placement.Request{Placement: infrav1.Placement{Preferred: []infrav1.PreferredHosts{
 		{Weight: 10, HostSelector: selector(map[string]string{"zone": "z-c"})},
 		{Weight: 5, HostSelector: selector(map[string]string{"disk": "ssd"})},
 	}}})
@@ -124,11 +125,11 @@ func TestChooseRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	slow := func(h *infrav1.Host) { h.Labels["disk"] = "hdd" }
-	candidates := []placement.Candidate{candidate("a", slow), candidate("d"), candidate("c", slow), candidate("b")}
+	hosts := []*infrav1.Host{aHost("a", slow), aHost("d"), aHost("c", slow), aHost("b")}
 	for range 20 {
-		rand.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+		rand.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 		var names []string
-		for _, fit := range chooser.Choose(candidates).Ranked {
+		for _, fit := range placement.Of(hosts...).Rank(requirements).Ranked {
 			names = append(names, fit.Host.Name)
 		}
 		if got := strings.Join(names, ""); got != "cdba" {
@@ -140,7 +141,7 @@ func TestChooseRanks(t *testing.T) {
 // A machine that chose a name which comes first is not the first choice of every machine: the UID of
 // its Host decides. The order is the same whenever it is asked for.
 func TestTiesAreBrokenByNoName(t *testing.T) {
-	chooser, err := placement.NewChooser(placement.Request{})
+	requirements, err := placement.Parse(placement.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +150,8 @@ func TestTiesAreBrokenByNoName(t *testing.T) {
 		uid := func(name string) func(*infrav1.Host) {
 			return func(h *infrav1.Host) { h.UID = types.UID(fmt.Sprint(name, i)) }
 		}
-		a, b := candidate("a", uid("a")), candidate("b", uid("b"))
-		chosen, again := chooser.Choose([]placement.Candidate{a, b}).Ranked[0].Host.Name, chooser.Choose([]placement.Candidate{b, a}).Ranked[0].Host.Name
+		a, b := aHost("a", uid("a")), aHost("b", uid("b"))
+		chosen, again := placement.Of(a, b).Rank(requirements).Ranked[0].Host.Name, placement.Of(b, a).Rank(requirements).Ranked[0].Host.Name
 		if chosen != again {
 			t.Fatalf("%s comes first, and %s in another order of the same hosts", chosen, again)
 		}
@@ -167,7 +168,7 @@ func TestSpread(t *testing.T) {
 	rack := func(name string) func(*infrav1.Host) {
 		return func(h *infrav1.Host) { h.Spec.FailureDomain, h.Labels["rack"] = "", name }
 	}
-	candidates := []placement.Candidate{candidate("a", rack("1")), candidate("b", rack("2")), candidate("c", rack("2"))}
+	hosts := []*infrav1.Host{aHost("a", rack("1")), aHost("b", rack("2")), aHost("c", rack("2"))}
 	for name, tc := range map[string]struct {
 		hard           *bool
 		value          string
@@ -187,11 +188,11 @@ func TestSpread(t *testing.T) {
 					{Weight: 10, HostSelector: selector(map[string]string{"zone": "z-c"})},
 				}},
 			}
-			chooser, err := placement.NewChooser(request)
+			requirements, err := placement.Parse(request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			result := chooser.Choose(candidates)
+			result := placement.Of(hosts...).Rank(requirements)
 			got := ""
 			for _, fit := range result.Ranked {
 				got += fit.Host.Name
@@ -210,7 +211,7 @@ func TestSpread(t *testing.T) {
 func TestExplainIsBounded(t *testing.T) {
 	var result placement.Result
 	for i := range 5000 {
-		result.Rejected = append(result.Rejected, placement.Rejection{Host: strings.Repeat("h", 60), Reason: fmt.Sprintf("reason %d", i%40)})
+		result.Rejected = append(result.Rejected, placement.Verdict{Host: aHost(strings.Repeat("h", 60)), Reason: fmt.Sprintf("reason %d", i%40)})
 	}
 	got := result.Explain()
 	if len(got) > 2048 || !strings.HasSuffix(got, "; 4250 for other reasons") {
@@ -219,23 +220,23 @@ func TestExplainIsBounded(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	chooser, err := placement.NewChooser(placement.Request{})
+	requirements, err := placement.Parse(placement.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := chooser.Choose(nil).Explain(); !strings.Contains(got, "enroll one") {
+	if got := placement.Of().Rank(requirements).Explain(); !strings.Contains(got, "enroll one") {
 		t.Errorf("no hosts: %s", got)
 	}
-	var candidates []placement.Candidate
+	var hosts []*infrav1.Host
 	for i := range 5 {
-		candidates = append(candidates, candidate(fmt.Sprintf("h%d", i), func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }))
+		hosts = append(hosts, aHost(fmt.Sprintf("h%d", i), func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }))
 	}
-	candidates = append(candidates, candidate("x", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }))
+	hosts = append(hosts, aHost("x", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }))
 	for _, name := range []string{"y", "z"} {
-		candidates = append(candidates, candidate(name, func(h *infrav1.Host) { h.Namespace, h.Spec.Approval = "prod", infrav1.HostApprovalPending }))
+		hosts = append(hosts, aHost(name, func(h *infrav1.Host) { h.Namespace, h.Spec.Approval = "prod", infrav1.HostApprovalPending }))
 	}
 	want := "no host fits: 5 claimed (h0, h1, h2 and 2 more); 2 not approved (y, z; approve with: slipway host approve y -n prod); 1 unschedulable (x)"
-	if got := chooser.Choose(candidates).Explain(); got != want {
+	if got := placement.Of(hosts...).Rank(requirements).Explain(); got != want {
 		t.Errorf("Explain = %s\nwant      %s", got, want)
 	}
 }
@@ -249,23 +250,23 @@ func TestVersionsOnDemand(t *testing.T) {
 	}
 	arm := func(h *infrav1.Host) { h.Status.Inventory.Architecture = "arm64" }
 	request := placement.Request{Version: version, Release: &infrav1.KubernetesReleaseSpec{Version: version, Architectures: []string{"amd64"}}}
-	candidates := []placement.Candidate{
-		candidate("a", managed), candidate("b"), candidate("c", managed, arm),
-		candidate("d", func(h *infrav1.Host) { h.Status.Inventory.KubernetesVersions = []string{"v1.0.0"} }),
+	hosts := []*infrav1.Host{
+		aHost("a", managed), aHost("b"), aHost("c", managed, arm),
+		aHost("d", func(h *infrav1.Host) { h.Status.Inventory.KubernetesVersions = []string{"v1.0.0"} }),
 	}
 	choose := func(r placement.Request) string {
 		t.Helper()
-		c, err := placement.NewChooser(r)
+		requirements, err := placement.Parse(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := c.Choose(candidates)
+		result := placement.Of(hosts...).Rank(requirements)
 		var found []string
 		for _, fit := range result.Ranked {
 			found = append(found, fmt.Sprintf("%s %t", fit.Host.Name, fit.Install))
 		}
 		for _, rejected := range result.Rejected {
-			found = append(found, rejected.Host+": "+rejected.Reason)
+			found = append(found, rejected.Host.Name+": "+rejected.Reason)
 		}
 		return strings.Join(found, "; ")
 	}
@@ -288,7 +289,7 @@ func TestMalformedSelector(t *testing.T) {
 	for _, p := range []infrav1.Placement{
 		{HostSelector: bad}, {Preferred: []infrav1.PreferredHosts{{Weight: 1, HostSelector: bad}}},
 	} {
-		if _, err := placement.NewChooser(placement.Request{Placement: p}); err == nil || !strings.Contains(err.Error(), "ostSelector") {
+		if _, err := placement.Parse(placement.Request{Placement: p}); err == nil || !strings.Contains(err.Error(), "ostSelector") {
 			t.Errorf("err = %v", err)
 		}
 	}

@@ -1,5 +1,7 @@
 package placement
 
+import infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+
 // assignment gives hosts to machines that wait, one each, and to as many of them as possible.
 // Machines and hosts are known by their indices in two lists.
 type assignment struct {
@@ -10,11 +12,11 @@ type assignment struct {
 }
 
 // assign finds a maximum matching, by augmenting paths.
-func assign(waiting []*Chooser, hosts []Candidate) *assignment {
+func (s *Snapshot) assign(waiting []*Requirements, hosts []*infrav1.Host) *assignment {
 	a := &assignment{fitting: make([][]int, len(waiting)), machines: map[int]int{}}
 	for i, machine := range waiting {
 		for j := range hosts {
-			if machine.Reject(hosts[j]) == "" {
+			if s.Judge(machine, hosts[j]).Fits() {
 				a.fitting[i] = append(a.fitting[i], j)
 			}
 		}
@@ -54,8 +56,8 @@ func (a *assignment) needs(host int) bool {
 	return true
 }
 
-// Taken is how many of the hosts the machines that wait can claim at most: a host goes to
+// Taken is how many of some hosts of the snapshot the machines that wait can claim at most: a host goes to
 // one machine only.
-func Taken(waiting []*Chooser, hosts []Candidate) int {
-	return len(assign(waiting, hosts).machines)
+func (s *Snapshot) Taken(waiting []*Requirements, hosts []*infrav1.Host) int {
+	return len(s.assign(waiting, hosts).machines)
 }

@@ -16,29 +16,29 @@ import (
 
 // A host counts for one machine, and machines give way where they can have another one.
 func TestTaken(t *testing.T) {
-	candidates := []placement.Candidate{candidate("1"), candidate("2"), candidate("3")}
-	wants := func(hosts ...string) *placement.Chooser {
+	hosts := []*infrav1.Host{aHost("1"), aHost("2"), aHost("3")}
+	wants := func(names ...string) *placement.Requirements {
 		t.Helper()
-		c, err := placement.NewChooser(inZones(hosts...))
+		c, err := placement.Parse(inZones(names...))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return c
 	}
 	for name, c := range map[string]struct {
-		waiting []*placement.Chooser
+		waiting []*placement.Requirements
 		want    int
 	}{
 		"nobody waits":             {nil, 0},
-		"one of many":              {[]*placement.Chooser{wants("1", "2", "3")}, 1},
-		"for no host":              {[]*placement.Chooser{wants("4")}, 0},
-		"for one host":             {[]*placement.Chooser{wants("1"), wants("1")}, 1},
-		"the first gives way":      {[]*placement.Chooser{wants("1", "2"), wants("1")}, 2},
-		"the first two give way":   {[]*placement.Chooser{wants("1", "2"), wants("2", "3"), wants("1", "2")}, 3},
-		"more machines than hosts": {[]*placement.Chooser{wants("1", "2", "3"), wants("1", "2"), wants("2", "3"), wants("3")}, 3},
+		"one of many":              {[]*placement.Requirements{wants("1", "2", "3")}, 1},
+		"for no host":              {[]*placement.Requirements{wants("4")}, 0},
+		"for one host":             {[]*placement.Requirements{wants("1"), wants("1")}, 1},
+		"the first gives way":      {[]*placement.Requirements{wants("1", "2"), wants("1")}, 2},
+		"the first two give way":   {[]*placement.Requirements{wants("1", "2"), wants("2", "3"), wants("1", "2")}, 3},
+		"more machines than hosts": {[]*placement.Requirements{wants("1", "2", "3"), wants("1", "2"), wants("2", "3"), wants("3")}, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := placement.Taken(c.waiting, candidates); got != c.want {
+			if got := placement.Of(hosts...).Taken(c.waiting, hosts); got != c.want {
 				t.Errorf("%d hosts are taken, want %d", got, c.want)
 			}
 		})
@@ -79,10 +79,10 @@ func TestHostsAreReservedForTheControlPlane(t *testing.T) {
 		some := func() []string {
 			return slices.DeleteFunc(slices.Clone(all), func(string) bool { return random.IntN(2) == 0 })
 		}
-		var candidates []placement.Candidate
+		var hosts []*infrav1.Host
 		for _, name := range all {
 			free[name] = random.IntN(4) > 0
-			candidates = append(candidates, candidate(name, func(h *infrav1.Host) {
+			hosts = append(hosts, aHost(name, func(h *infrav1.Host) {
 				if !free[name] {
 					h.Spec.Claim = &infrav1.HostClaim{}
 				}
@@ -98,11 +98,11 @@ func TestHostsAreReservedForTheControlPlane(t *testing.T) {
 		if len(own) == 0 {
 			continue
 		}
-		chooser, err := placement.NewChooser(request)
+		requirements, err := placement.Parse(request)
 		if err != nil {
 			t.Fatal(err)
 		}
-		result := chooser.Choose(candidates)
+		result := placement.Of(hosts...).Rank(requirements)
 		before, want, reserved := most(machines, free), map[string]bool{}, 0
 		for _, name := range own {
 			if free[name] {
@@ -120,7 +120,7 @@ func TestHostsAreReservedForTheControlPlane(t *testing.T) {
 		}
 		for _, rejected := range result.Rejected {
 			if strings.Contains(rejected.Reason, fmt.Sprintf("reserved for the control plane, which needs %d more", len(machines))) {
-				got[rejected.Host] = false
+				got[rejected.Host.Name] = false
 			}
 		}
 		if !maps.Equal(got, want) || result.Reserved != reserved {

@@ -12,20 +12,20 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Waiting returns a chooser for each machine that waits for a host. It omits machines that name
+// Waiting returns the requirements of each machine that waits for a host. It omits machines that name
 // their host, which is free for nobody else.
-func Waiting(ctx context.Context, c client.Reader, machines []infrav1.HostMachine) ([]*Chooser, error) {
-	var waiting []*Chooser
+func Waiting(ctx context.Context, c client.Reader, machines []infrav1.HostMachine) ([]*Requirements, error) {
+	var waiting []*Requirements
 	for i := range machines {
 		if machines[i].Spec.HostName != "" {
 			continue
 		}
-		chooser, err := waits(ctx, c, &machines[i])
+		requirements, err := waits(ctx, c, &machines[i])
 		if err != nil {
 			return nil, err
 		}
-		if chooser != nil {
-			waiting = append(waiting, chooser)
+		if requirements != nil {
+			waiting = append(waiting, requirements)
 		}
 	}
 	return waiting, nil
@@ -37,9 +37,9 @@ func lacksHost(m *infrav1.HostMachine) bool {
 	return m.DeletionTimestamp.IsZero() && m.Spec.ProviderID == "" && m.Spec.Adopt.HostName == ""
 }
 
-// waits returns the chooser of a machine that waits for a host; nil for a machine that has one
+// waits returns the requirements of a machine that waits for a host; nil for a machine that has one
 // or will get none, as when it is being deleted.
-func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Chooser, error) {
+func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Requirements, error) {
 	if !lacksHost(m) {
 		return nil, nil
 	}
@@ -58,9 +58,9 @@ func waits(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Choos
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	chooser, err := NewChooser(request)
+	requirements, err := Parse(request)
 	if err != nil {
 		return nil, nil //nolint:nilerr // with malformed selectors it gets no host
 	}
-	return chooser, nil
+	return requirements, nil
 }

@@ -53,11 +53,11 @@ func Explain(ctx context.Context, c client.Reader, namespace, name string) (Plac
 	if err != nil {
 		return Placement{}, err
 	}
-	chooser, err := placement.NewChooser(request)
+	requirements, err := placement.Parse(request)
 	if err != nil {
 		return Placement{}, fmt.Errorf("HostMachine %s: %w", m.Name, err)
 	}
-	candidates, err := placement.Candidates(ctx, namespaced{c}, m.Namespace)
+	snapshot, err := placement.Read(ctx, namespaced{c}, m.Namespace)
 	if err != nil {
 		return Placement{}, err
 	}
@@ -66,15 +66,15 @@ func Explain(ctx context.Context, c client.Reader, namespace, name string) (Plac
 		p.Message = cmp.Or(claimed.Message, claimed.Reason)
 	}
 	if m.Spec.Adopt.HostName != "" {
-		p.Hosts = adoption(m, p.Message, candidates)
+		p.Hosts = adoption(m, p.Message, snapshot.Hosts)
 		return p, nil
 	}
-	result := chooser.Choose(candidates)
+	result := snapshot.Rank(requirements)
 	for _, fit := range result.Ranked {
 		p.Hosts = append(p.Hosts, PlacementHost{Name: fit.Host.Name, Fits: true, Reason: merits(request, fit)})
 	}
 	for _, rejected := range result.Rejected {
-		h := PlacementHost{Name: rejected.Host, Reason: rejected.Reason}
+		h := PlacementHost{Name: rejected.Host.Name, Reason: rejected.Reason}
 		if rejected.Remedy != "" {
 			h.Reason += "; " + rejected.Remedy
 		}
@@ -85,11 +85,11 @@ func Explain(ctx context.Context, c client.Reader, namespace, name string) (Plac
 
 // adoption is what the hosts are to a machine that asks for one of them by name. The
 // controller has said why it can't have it.
-func adoption(m *infrav1.HostMachine, why string, candidates []placement.Candidate) []PlacementHost {
+func adoption(m *infrav1.HostMachine, why string, hosts []*infrav1.Host) []PlacementHost {
 	asked := m.Spec.Adopt.HostName
 	found := []PlacementHost{}
-	for _, candidate := range candidates {
-		h := PlacementHost{Name: candidate.Host.Name, Reason: "spec.adopt asks for " + asked}
+	for _, of := range hosts {
+		h := PlacementHost{Name: of.Name, Reason: "spec.adopt asks for " + asked}
 		if h.Name == asked {
 			h.Fits, h.Reason = m.Status.HostRef.Name == asked, why
 		}
@@ -99,7 +99,7 @@ func adoption(m *infrav1.HostMachine, why string, candidates []placement.Candida
 }
 
 // merits says why a host that fits has its rank.
-func merits(request placement.Request, fit placement.Fit) string {
+func merits(request placement.Request, fit placement.Verdict) string {
 	var why []string
 	if request.Spread != nil {
 		where := "outside"

@@ -18,7 +18,7 @@ var setters = []string{
 
 // words are the fields named Reason that no condition gets: they explain a decision in a
 // log, an event or the message of a condition.
-var words = []string{"placement.Rejection", "pool.Step"}
+var words = []string{"placement.Verdict", "pool.Step"}
 
 // Every reason that a controller sets is exported by a package of api, or by Cluster API.
 func TestReasonsAreExported(t *testing.T) {

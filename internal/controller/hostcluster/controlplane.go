@@ -69,7 +69,7 @@ func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*inf
 	if err != nil {
 		return nil, err
 	}
-	chooser, err := placement.NewChooser(placement.Request{Placement: template.Spec.Template.Spec.Placement})
+	requirements, err := placement.Parse(placement.Request{Placement: template.Spec.Template.Spec.Placement})
 	if err != nil {
 		return nil, fmt.Errorf("HostMachineTemplate %s: %w", machine.Name, err)
 	}
@@ -79,7 +79,7 @@ func (r *Reconciler) controlPlaneHosts(ctx context.Context, s *scope) (func(*inf
 	}
 	return func(h *infrav1.Host) standing {
 		switch {
-		case !chooser.Suits(h) || host.HeldBack(h) || !mayOffer(h, plane.Spec.Version, release):
+		case !requirements.Matches(h) || host.HeldBack(h) || !mayOffer(h, plane.Spec.Version, release):
 			return never
 		case h.Spec.Claim == nil || host.Releasing(h):
 			return claimable(h)

@@ -63,11 +63,11 @@ func (r *Reconciler) judgeNode(ctx context.Context, s *scope, live *infrav1.Host
 		return &waiting{infrav1.HostMachineVersionMismatchReason, fmt.Sprintf("Host %s has Kubernetes %v, and %s asks for %s. Ask for the version that its kubelet runs: adoption upgrades nothing",
 			live.Name, live.Status.Inventory.KubernetesVersions, s.owner.Description, version)}, nil
 	}
-	formers, err := placement.FormersOf(ctx, r.Client, live.Namespace)
+	snapshot, err := placement.Read(ctx, r.Client, live.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	if why := formers.Of(live).Reason(s.cluster.Name, s.owner.MachinePool); why != "" {
+	if why := snapshot.Former(live).Reason(s.cluster.Name, s.owner.MachinePool); why != "" {
 		return &waiting{infrav1.HostMachineNodeLeavingReason, fmt.Sprintf("Host %s cannot be claimed yet: %s, and Cluster API deletes Nodes by name", live.Name, why)}, nil
 	}
 	return nil, nil

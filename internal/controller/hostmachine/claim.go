@@ -117,16 +117,12 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	if outcome := r.takeOf(ctx, s, request, r.rankings.get(key, r.Clock)); outcome.ended() {
 		return outcome.host, outcome.err
 	}
-	chooser, err := placement.NewChooser(request)
+	of, err := r.read(ctx, s, request)
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := placement.Candidates(ctx, r.Client, s.hostMachine.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	result := chooser.Choose(candidates)
-	fresh := ranking{chooser: chooser, hosts: result.Ranked}
+	result := of.snapshot.Rank(of.requirements)
+	fresh := ranking{query: of, hosts: result.Ranked}
 	r.rankings.put(key, fresh, r.Clock)
 	outcome := r.takeOf(ctx, s, request, fresh)
 	if outcome.ended() {
@@ -135,6 +131,16 @@ func (r *Reconciler) takeHost(ctx context.Context, s *scope) (*infrav1.Host, err
 	result.Rejected = append(result.Rejected, outcome.rejected...)
 	r.waitForHost(s, result)
 	return nil, nil
+}
+
+// read reads what the hosts of the machine's namespace are judged by.
+func (r *Reconciler) read(ctx context.Context, s *scope, request placement.Request) (query, error) {
+	requirements, err := placement.Parse(request)
+	if err != nil {
+		return query{}, err
+	}
+	snapshot, err := placement.Read(ctx, r.Client, s.hostMachine.Namespace)
+	return query{snapshot, requirements}, err
 }
 
 // waitForHost says why there is no claim.
@@ -158,7 +164,7 @@ const controlPlaneInterval = 30 * time.Second
 type outcome struct {
 	host     *infrav1.Host
 	held     bool
-	rejected []placement.Rejection
+	rejected []placement.Verdict
 	err      error
 }
 
@@ -177,13 +183,13 @@ func (r *Reconciler) takeOf(ctx context.Context, s *scope, request placement.Req
 			return r.takeSpare(ctx, s, request)
 		}
 	}
-	var rejected []placement.Rejection
+	var rejected []placement.Verdict
 	for _, fit := range of.hosts {
 		if !r.reservations.begin(freeHostOf(fit.Host), r.Clock.Now()) {
-			rejected = append(rejected, placement.Rejection{Host: fit.Host.Name, Reason: "claimed"})
+			rejected = append(rejected, placement.Verdict{Host: fit.Host, Reason: "claimed"})
 			continue
 		}
-		o := r.takeReserved(ctx, s, of.chooser, fit.Host)
+		o := r.takeReserved(ctx, s, of.query, fit.Host)
 		if o.ended() {
 			return o
 		}
@@ -196,22 +202,18 @@ func (r *Reconciler) takeOf(ctx context.Context, s *scope, request placement.Req
 // the other, each without the hosts that others are claiming: of two hosts that the control plane
 // can spare one of, two workers would take both.
 func (r *Reconciler) takeSpare(ctx context.Context, s *scope, request placement.Request) outcome {
-	chooser, err := placement.NewChooser(request)
-	if err != nil {
-		return outcome{err: err}
-	}
-	candidates, err := placement.Candidates(ctx, r.Client, s.hostMachine.Namespace)
+	of, err := r.read(ctx, s, request)
 	if err != nil {
 		return outcome{err: err}
 	}
 	rejected := map[*infrav1.Host]bool{}
 	for {
-		chosen, result := r.reserveSpare(chooser, candidates, rejected)
+		chosen, result := r.reserveSpare(of, rejected)
 		if chosen == nil {
 			r.waitForHost(s, result)
 			return outcome{held: true}
 		}
-		if o := r.takeReserved(ctx, s, chooser, chosen); o.ended() {
+		if o := r.takeReserved(ctx, s, of, chosen); o.ended() {
 			return o
 		}
 		rejected[chosen] = true
@@ -220,14 +222,13 @@ func (r *Reconciler) takeSpare(ctx context.Context, s *scope, request placement.
 
 // reserveSpare reserves the best host of those that are neither rejected nor being claimed; nil
 // when there is none.
-func (r *Reconciler) reserveSpare(chooser *placement.Chooser, candidates []placement.Candidate, rejected map[*infrav1.Host]bool) (*infrav1.Host, placement.Result) {
+func (r *Reconciler) reserveSpare(of query, rejected map[*infrav1.Host]bool) (*infrav1.Host, placement.Result) {
 	r.spares.Lock()
 	defer r.spares.Unlock()
 	for {
-		for i, c := range candidates {
-			candidates[i].Claiming = rejected[c.Host] || r.reservations.has(freeHostOf(c.Host), r.Clock.Now())
-		}
-		result := chooser.Choose(candidates)
+		result := of.snapshot.Claiming(func(h *infrav1.Host) bool {
+			return rejected[h] || r.reservations.has(freeHostOf(h), r.Clock.Now())
+		}).Rank(of.requirements)
 		if len(result.Ranked) == 0 {
 			return nil, result
 		}
@@ -240,9 +241,9 @@ func (r *Reconciler) reserveSpare(chooser *placement.Chooser, candidates []place
 }
 
 // takeReserved claims a host that is reserved for it, and gives that up when it comes to nothing.
-func (r *Reconciler) takeReserved(ctx context.Context, s *scope, chooser *placement.Chooser, h *infrav1.Host) outcome {
+func (r *Reconciler) takeReserved(ctx context.Context, s *scope, of query, h *infrav1.Host) outcome {
 	free := freeHostOf(h)
-	live, reason, err := r.judgeLive(ctx, chooser, free.ObjectKey)
+	live, reason, err := r.judgeLive(ctx, of, free.ObjectKey)
 	if err == nil && reason == "" {
 		live, err = r.take(ctx, s, live)
 	}
@@ -254,11 +255,11 @@ func (r *Reconciler) takeReserved(ctx context.Context, s *scope, chooser *placem
 	if err != nil || reason == "" {
 		return outcome{host: live, held: held, err: err}
 	}
-	return outcome{rejected: []placement.Rejection{{Host: h.Name, Reason: reason}}}
+	return outcome{rejected: []placement.Verdict{{Host: h, Reason: reason}}}
 }
 
 // judgeLive reads the host past the cache and says why it doesn't fit after all.
-func (r *Reconciler) judgeLive(ctx context.Context, chooser *placement.Chooser, key client.ObjectKey) (_ *infrav1.Host, reason string, _ error) {
+func (r *Reconciler) judgeLive(ctx context.Context, of query, key client.ObjectKey) (_ *infrav1.Host, reason string, _ error) {
 	live := &infrav1.Host{}
 	if err := r.APIReader.Get(ctx, key, live); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -266,7 +267,7 @@ func (r *Reconciler) judgeLive(ctx context.Context, chooser *placement.Chooser, 
 		}
 		return nil, "", fmt.Errorf("get Host %s: %w", key.Name, err)
 	}
-	return live, chooser.Reject(placement.Candidate{Host: live, Connected: host.Connected(live)}), nil
+	return live, of.snapshot.Judge(of.requirements, live).Reason, nil
 }
 
 // take claims a host, unless the machine has one since an earlier attempt: it returns that.

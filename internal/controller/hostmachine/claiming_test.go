@@ -372,7 +372,7 @@ func TestReservedHosts(t *testing.T) {
 			}
 			var rejected []string
 			for _, r := range got.rejected {
-				rejected = append(rejected, r.Host+": "+r.Reason)
+				rejected = append(rejected, r.Host.Name+": "+r.Reason)
 			}
 			if text := strings.Join(rejected, ", "); text != tc.rejected {
 				t.Errorf("rejected %q, want %q", text, tc.rejected)
@@ -396,13 +396,13 @@ func TestReservedHosts(t *testing.T) {
 // rankingOf ranks hosts by name.
 func rankingOf(t *testing.T, request placement.Request, hosts []infrav1.Host) ranking {
 	t.Helper()
-	chooser, err := placement.NewChooser(request)
+	requirements, err := placement.Parse(request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := ranking{chooser: chooser}
+	of := ranking{query: query{placement.Of(), requirements}}
 	for i := range hosts {
-		of.hosts = append(of.hosts, placement.Fit{Host: &hosts[i]})
+		of.hosts = append(of.hosts, placement.Verdict{Host: &hosts[i]})
 	}
 	return of
 }

@@ -140,13 +140,9 @@ func (r *Reconciler) anotherHelps(ctx context.Context, s *scope) (bool, error) {
 	if len(request.FailureDomains) == 0 {
 		return false, nil
 	}
-	chooser, err := placement.NewChooser(request)
+	of, err := r.read(ctx, s, request)
 	if err != nil {
 		return false, err
 	}
-	candidates, err := placement.Candidates(ctx, r.Client, s.hostMachine.Namespace)
-	if err != nil {
-		return false, err
-	}
-	return len(chooser.Choose(candidates).Ranked) > 0, nil
+	return len(of.snapshot.Rank(of.requirements).Ranked) > 0, nil
 }

@@ -17,11 +17,17 @@ import (
 // or free.
 const rankingTime = time.Second
 
-// ranking is the choice among all hosts of a namespace. Each host of it is judged by
-// the chooser again, as it is then, before it is claimed.
+// ranking is the order of the hosts of a namespace for a request. Each of them is judged again, as it
+// is then, before it is claimed.
 type ranking struct {
-	chooser *placement.Chooser
-	hosts   []placement.Fit
+	query
+	hosts []placement.Verdict
+}
+
+// query is what hosts are judged by, and for.
+type query struct {
+	snapshot     *placement.Snapshot
+	requirements *placement.Requirements
 }
 
 // rankings keeps the last ranking for each request: the members of a pool ask for the

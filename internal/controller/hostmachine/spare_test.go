@@ -23,6 +23,7 @@ func TestRacingWorkersReserveWhatIsSpare(t *testing.T) {
 	for i := range hosts {
 		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(i), Labels: map[string]string{"name": fmt.Sprint(i)}}}
 		h.Status.BootID, h.Status.CleanProof, h.Status.Inventory.Architecture = "boot", &infrav1.CleanProof{}, "amd64"
+		h.Status.Conditions = []metav1.Condition{{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue}}
 		h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 		free = append(free, h)
 	}
@@ -33,16 +34,12 @@ func TestRacingWorkersReserveWhatIsSpare(t *testing.T) {
 		for i := range hosts {
 			request := placement.Request{Ahead: make([]placement.Request, hosts-1)}
 			request.Placement.Preferred = []infrav1.PreferredHosts{{Weight: 1, HostSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": fmt.Sprint(i)}}}}
-			chooser, err := placement.NewChooser(request)
+			requirements, err := placement.Parse(request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			candidates := make([]placement.Candidate, 0, hosts)
-			for _, h := range free {
-				candidates = append(candidates, placement.Candidate{Host: h, Connected: true})
-			}
 			wg.Go(func() {
-				if h, _ := r.reserveSpare(chooser, candidates, map[*infrav1.Host]bool{}); h != nil {
+				if h, _ := r.reserveSpare(query{placement.Of(free...), requirements}, map[*infrav1.Host]bool{}); h != nil {
 					reserved.Store(h.Name, true)
 				}
 			})

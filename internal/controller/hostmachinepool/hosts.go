@@ -26,10 +26,12 @@ type hostView struct {
 	release *infrav1.KubernetesReleaseSpec
 	// claimable are the hosts that members could claim now; free is their number, less what
 	// other machines wait for; domains are those of the spread.
-	claimable []placement.Candidate
+	claimable []*infrav1.Host
 	free      int
 	domains   []pool.Domain
-	chooser   *placement.Chooser
+
+	snapshot     *placement.Snapshot
+	requirements *placement.Requirements
 }
 
 // of returns the host a member has claimed, or nil.
@@ -67,7 +69,7 @@ func (s *scope) givesUpHosts() bool {
 }
 
 func (r *Reconciler) lookAtHosts(ctx context.Context, s *scope) error {
-	hosts, err := placement.Candidates(ctx, r.Client, s.pool.Namespace)
+	snapshot, err := placement.Read(ctx, r.Client, s.pool.Namespace)
 	if err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func (r *Reconciler) lookAtHosts(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	s.hosts, err = viewHosts(hosts, request, s.pool.Spec.Spread)
+	s.hosts, err = viewHosts(snapshot, request, s.pool.Spec.Spread)
 	return err
 }
 
@@ -109,8 +111,8 @@ func (r *Reconciler) countFreeHosts(ctx context.Context, s *scope, reader client
 		return err
 	}
 	for _, request := range ahead {
-		if chooser, err := placement.NewChooser(request); err == nil {
-			waiting = append(waiting, chooser)
+		if requirements, err := placement.Parse(request); err == nil {
+			waiting = append(waiting, requirements)
 		}
 	}
 	s.hosts.count(waiting)
@@ -122,24 +124,22 @@ func (r *Reconciler) request(ctx context.Context, s *scope) (placement.Request, 
 	return placement.RequestForMember(ctx, r.Client, s.pool, s.machinePool, s.cluster)
 }
 
-func viewHosts(hosts []placement.Candidate, request placement.Request, spread *infrav1.HostMachinePoolSpread) (*hostView, error) {
-	chooser, err := placement.NewChooser(request)
+func viewHosts(snapshot *placement.Snapshot, request placement.Request, spread *infrav1.HostMachinePoolSpread) (*hostView, error) {
+	requirements, err := placement.Parse(request)
 	if err != nil {
 		return nil, err
 	}
-	view := &hostView{byName: make(map[string]*infrav1.Host, len(hosts)), release: request.Release, chooser: chooser}
+	view := &hostView{byName: make(map[string]*infrav1.Host, len(snapshot.Hosts)), release: request.Release, snapshot: snapshot, requirements: requirements}
 	if spread != nil {
 		view.key = spread.Key
 	}
-	chooser.Choose(hosts) // for the identities of all of them
 	domains := map[string]bool{}
-	for _, candidate := range hosts {
-		h := candidate.Host
+	for _, h := range snapshot.Hosts {
 		view.byName[h.Name] = h
-		if chooser.Reject(candidate) == "" {
-			view.claimable = append(view.claimable, candidate)
+		if snapshot.Judge(requirements, h).Fits() {
+			view.claimable = append(view.claimable, h)
 		}
-		if domain := view.domain(h); spread != nil && domain != "" && chooser.Suits(h) {
+		if domain := view.domain(h); spread != nil && domain != "" && requirements.Matches(h) {
 			domains[domain] = true
 		}
 	}
@@ -151,11 +151,11 @@ func viewHosts(hosts []placement.Candidate, request placement.Request, spread *i
 }
 
 // count counts the claimable hosts, less those that other machines which wait may claim.
-func (v *hostView) count(others []*placement.Chooser) {
-	v.free = len(v.claimable) - placement.Taken(others, v.claimable)
+func (v *hostView) count(others []*placement.Requirements) {
+	v.free = len(v.claimable) - v.snapshot.Taken(others, v.claimable)
 	for i := range v.domains {
-		within := slices.DeleteFunc(slices.Clone(v.claimable), func(c placement.Candidate) bool { return v.domain(c.Host) != v.domains[i].Name })
-		v.domains[i].Free = len(within) - placement.Taken(others, within)
+		within := slices.DeleteFunc(slices.Clone(v.claimable), func(h *infrav1.Host) bool { return v.domain(h) != v.domains[i].Name })
+		v.domains[i].Free = len(within) - v.snapshot.Taken(others, within)
 	}
 }
 
@@ -169,15 +169,10 @@ func (r *Reconciler) reportCapacity(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	chooser, err := placement.NewChooser(request)
+	capacity, info, err := placement.Capacity(ctx, r.Client, s.pool.Namespace, request)
 	if err != nil {
 		return err
 	}
-	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(s.pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list hosts: %w", err)
-	}
-	capacity, info := chooser.Capacity(hosts.Items)
 	// Quantities that are equal but written differently must not be written again.
 	if !equality.Semantic.DeepEqual(s.pool.Status.Capacity, capacity) {
 		s.pool.Status.Capacity = capacity

@@ -14,26 +14,27 @@ import (
 )
 
 // freeHost is one that any member may claim.
-func freeHost(name, rack, machineID string) placement.Candidate {
+func freeHost(name, rack, machineID string) *infrav1.Host {
 	h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": rack}}}
 	h.Spec.HostID = "key-of-" + name
 	h.Status.BootID = "boot"
+	h.Status.Conditions = []metav1.Condition{{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue}}
 	h.Status.CleanProof = &infrav1.CleanProof{}
 	h.Status.Inventory.MachineID, h.Status.Inventory.Architecture = machineID, "amd64"
 	h.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
-	return placement.Candidate{Host: h, Connected: true}
+	return h
 }
 
 // TestClonedHostsAreNotFree holds that a plan counts no host that shares its identity with another
 // one: no member can claim it.
 func TestClonedHostsAreNotFree(t *testing.T) {
-	hosts := []placement.Candidate{freeHost("a", "x", "1"), freeHost("b", "x", "2"), freeHost("c", "y", "2")}
-	for _, candidate := range hosts[:1] {
-		if why := host.Unavailable(candidate.Host, true); why != (host.State{}) {
-			t.Fatalf("host %s: %+v", candidate.Host.Name, why)
+	hosts := []*infrav1.Host{freeHost("a", "x", "1"), freeHost("b", "x", "2"), freeHost("c", "y", "2")}
+	for _, h := range hosts[:1] {
+		if why := host.Unavailable(h, true); why != (host.State{}) {
+			t.Fatalf("host %s: %+v", h.Name, why)
 		}
 	}
-	view, err := viewHosts(hosts, placement.Request{}, &infrav1.HostMachinePoolSpread{Key: "rack"})
+	view, err := viewHosts(placement.Of(hosts...), placement.Request{}, &infrav1.HostMachinePoolSpread{Key: "rack"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func (s *scope) wishes(m *infrav1.HostMachine) bool {
 // otherwise: a replacement would drain and reset a host, to claim one like it.
 func (s *scope) outgrown(m *infrav1.HostMachine) bool {
 	h := s.hosts.of(m)
-	return h != nil && s.wishes(m) && s.hosts.chooser.Misfit(h) == ""
+	return h != nil && s.wishes(m) && s.hosts.requirements.Mismatch(h) == ""
 }
 
 // misfits names the members whose hosts are not what the pool asks for. Those that asked for
@@ -173,7 +173,7 @@ func (s *scope) misfits() []string {
 		if h == nil || s.revision == "" || !m.DeletionTimestamp.IsZero() || !current && !s.wishes(m) {
 			continue
 		}
-		why := s.hosts.chooser.Misfit(h)
+		why := s.hosts.requirements.Mismatch(h)
 		if why == "" {
 			continue
 		}

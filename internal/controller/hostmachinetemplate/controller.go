@@ -51,15 +51,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !template.DeletionTimestamp.IsZero() || annotations.HasPaused(template) || (err == nil && annotations.IsPaused(cluster, template)) {
 		return ctrl.Result{RequeueAfter: wait.Jitter(pollInterval, 0.2)}, nil
 	}
-	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(template.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return ctrl.Result{}, fmt.Errorf("list hosts: %w", err)
-	}
-	chooser, err := placement.NewChooser(placement.Request{Placement: template.Spec.Template.Spec.Placement})
+	capacity, info, err := placement.Capacity(ctx, r.Client, template.Namespace, placement.Request{Placement: template.Spec.Template.Spec.Placement})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	capacity, info := chooser.Capacity(hosts.Items)
 	result := ctrl.Result{RequeueAfter: wait.Jitter(pollInterval, 0.2)}
 	if equality.Semantic.DeepEqual(template.Status.Capacity, capacity) && template.Status.NodeInfo == info {
 		return result, nil

@@ -18,7 +18,7 @@ var waitingMutations = []mutation{
 	{
 		Rule: "Waiting/anotherRackHelps", Breaks: "a control plane that waits in a full rack is passed over by health checks",
 		File: machineController + "/healthcheck.go",
-		Old:  "return len(chooser.Choose(candidates).Ranked) > 0, nil", New: "return len(chooser.Choose(candidates).Ranked) > len(candidates), nil",
+		Old:  "return len(of.snapshot.Rank(of.requirements).Ranked) > 0, nil", New: "return len(of.snapshot.Rank(of.requirements).Ranked) > len(of.snapshot.Hosts), nil",
 		Package: machineController, Test: "TestMachineThatAnotherWouldHelpIsNotPassedOver",
 	},
 	{
