@@ -16,7 +16,7 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/component"
 )
 
-// Options configure a Component. All fields but FeatureGates and Providers are required.
+// Options configure Managers. All fields but FeatureGates and Providers are required.
 type Options struct {
 	// FeatureGates of Cluster API to set ("Name=true,Other=false") beside those that a
 	// plane turns on; see CheckFeatureGates.
@@ -41,8 +41,8 @@ type Options struct {
 	Providers []Provider
 }
 
-// Component runs all managers and the webhook server.
-type Component struct {
+// Managers are all managers and the webhook server.
+type Managers struct {
 	component.Task
 	opts   Options
 	all    []managed
@@ -53,24 +53,24 @@ type Component struct {
 	synced map[string]bool
 }
 
-// New returns a Component that has not been started.
-func New(opts Options) *Component {
-	return &Component{opts: opts, all: managers(opts.Providers), synced: map[string]bool{}}
+// New returns Managers that have not been started.
+func New(opts Options) *Managers {
+	return &Managers{opts: opts, all: managers(opts.Providers), synced: map[string]bool{}}
 }
 
-var _ component.Mortal = (*Component)(nil)
-
-// Name implements component.Component.
-func (c *Component) Name() string { return "cluster-api" }
+// Component is the managers as a part of the plane.
+func (c *Managers) Component() component.Component {
+	return component.Component{Name: "cluster-api", Init: c.Init, Start: c.Start, Ready: c.Ready, Run: c}
+}
 
 // Init sets the feature gates, which upstream keeps in a package variable.
-func (c *Component) Init(context.Context) error {
+func (c *Managers) Init(context.Context) error {
 	return setGates(feature.MutableGates, c.opts.FeatureGates)
 }
 
 // Start builds all managers, then runs them. No controller runs before all
 // webhooks are registered.
-func (c *Component) Start(ctx context.Context) error {
+func (c *Managers) Start(ctx context.Context) error {
 	// Setup functions keep their context for background work of controllers.
 	setupCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	setupCtx = ctrl.LoggerInto(setupCtx, klog.Background())
@@ -90,7 +90,7 @@ func (c *Component) Start(ctx context.Context) error {
 
 // build makes the managers side by side: each first asks the API server for its
 // resources.
-func (c *Component) build(ctx context.Context) error {
+func (c *Managers) build(ctx context.Context) error {
 	all := c.all
 	common, err := newShared(c.opts.RESTConfig(all[0].client.Name), c.opts.RESTConfig(ExtensionCaller.Name), c.opts.DialExtension)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Component) build(ctx context.Context) error {
 }
 
 // run returns when ctx ended or any of what it runs did; the rest is stopped.
-func (c *Component) run(ctx context.Context) error {
+func (c *Managers) run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The webhook server outlives the managers, whose last writes call it.
@@ -149,7 +149,7 @@ func (c *Component) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (c *Component) noteSync(ctx context.Context, label string, mgr ctrl.Manager) {
+func (c *Managers) noteSync(ctx context.Context, label string, mgr ctrl.Manager) {
 	select {
 	case <-mgr.Elected():
 	case <-ctx.Done():
@@ -162,8 +162,8 @@ func (c *Component) noteSync(ctx context.Context, label string, mgr ctrl.Manager
 	}
 }
 
-// Ready implements component.Component.
-func (c *Component) Ready(context.Context) error {
+// Ready waits for the webhook server and for the caches of all managers.
+func (c *Managers) Ready(context.Context) error {
 	if err := c.server.StartedChecker()(nil); err != nil {
 		return errors.New("waiting for the webhook server")
 	}

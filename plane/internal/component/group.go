@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ type Group struct {
 
 	mu      sync.Mutex
 	since   time.Time
-	started []Component
+	started map[string]bool
 }
 
 // Run brings all stages up, then blocks until ctx ends or a component does,
@@ -106,7 +107,7 @@ func (g *Group) upOne(ctx context.Context, c Component, died context.CancelCause
 		phase Phase
 		run   func(context.Context) error
 	}{
-		{PhaseInit, c.Init},
+		{PhaseInit, func(ctx context.Context) error { return call(ctx, c.Init) }},
 		{PhaseStart, func(ctx context.Context) error { return g.start(ctx, c, died) }},
 		{PhaseWait, func(ctx context.Context) error { return g.wait(ctx, c) }},
 	}
@@ -120,7 +121,7 @@ func (g *Group) upOne(ctx context.Context, c Component, died context.CancelCause
 		}
 		if err != nil {
 			g.emit(c, PhaseFailed, err.Error())
-			return &StartError{Component: c.Name(), Phase: s.phase, Err: err}
+			return &StartError{Component: c.Name, Phase: s.phase, Err: err}
 		}
 	}
 	g.emit(c, PhaseReady, "")
@@ -130,15 +131,18 @@ func (g *Group) upOne(ctx context.Context, c Component, died context.CancelCause
 func (g *Group) start(ctx context.Context, c Component, died context.CancelCauseFunc) error {
 	// Recorded before the call: a Start that failed half-way is stopped too.
 	g.mu.Lock()
-	g.started = append(g.started, c)
+	if g.started == nil {
+		g.started = map[string]bool{}
+	}
+	g.started[c.Name] = true
 	g.mu.Unlock()
-	if err := c.Start(ctx); err != nil {
+	if err := call(ctx, c.Start); err != nil {
 		return err
 	}
-	if m, ok := c.(Mortal); ok {
+	if c.Run != nil {
 		go func() {
-			<-m.Done()
-			died(&ExitError{Component: c.Name(), Err: m.Err()})
+			<-c.Run.Done()
+			died(&ExitError{Component: c.Name, Err: c.Run.Err()})
 		}()
 	}
 	return nil
@@ -151,7 +155,7 @@ func (g *Group) wait(ctx context.Context, c Component) error {
 	defer ticker.Stop()
 	var last string
 	for {
-		err := c.Ready(ctx)
+		err := c.Check(ctx)
 		if err == nil {
 			return nil
 		}
@@ -174,14 +178,14 @@ func (g *Group) down(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.StopTimeout)
 	defer cancel()
 	g.mu.Lock()
-	started := g.started
+	started := maps.Clone(g.started)
 	g.since = time.Now()
 	g.mu.Unlock()
 
 	var errs []error
 	for _, stage := range slices.Backward(g.Stages) {
 		running := slices.DeleteFunc(slices.Clone(stage), func(c Component) bool {
-			return !slices.Contains(started, c)
+			return !started[c.Name]
 		})
 		errs = append(errs, sideBySide(running, func(c Component) error {
 			return g.stopOne(ctx, c)
@@ -192,9 +196,11 @@ func (g *Group) down(ctx context.Context) error {
 
 func (g *Group) stopOne(ctx context.Context, c Component) error {
 	g.emit(c, PhaseStopping, "")
-	if err := c.Stop(ctx); err != nil {
-		g.emit(c, PhaseFailed, err.Error())
-		return fmt.Errorf("%s: stopping: %w", c.Name(), err)
+	if c.Run != nil {
+		if err := c.Run.Stop(ctx); err != nil {
+			g.emit(c, PhaseFailed, err.Error())
+			return fmt.Errorf("%s: stopping: %w", c.Name, err)
+		}
 	}
 	g.emit(c, PhaseStopped, "")
 	return nil
@@ -206,7 +212,7 @@ func (g *Group) emit(c Component, phase Phase, reason string) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.OnEvent(Event{Component: c.Name(), Phase: phase, Reason: reason, Elapsed: time.Since(g.since)})
+	g.OnEvent(Event{Component: c.Name, Phase: phase, Reason: reason, Elapsed: time.Since(g.since)})
 }
 
 // sideBySide calls f for every component at once and joins the errors.

@@ -29,14 +29,16 @@ type fake struct {
 	hangs bool
 }
 
-func (f *fake) Name() string { return f.name }
+func (f *fake) component() Component {
+	return Component{Name: f.name, Init: f.init, Start: f.start, Ready: f.ready, Run: f}
+}
 
-func (f *fake) Init(context.Context) error {
+func (f *fake) init(context.Context) error {
 	f.log.add("init " + f.name)
 	return f.initErr
 }
 
-func (f *fake) Start(context.Context) error {
+func (f *fake) start(context.Context) error {
 	f.log.add("start " + f.name)
 	if f.startErr != nil {
 		return f.startErr
@@ -56,7 +58,7 @@ func (f *fake) Start(context.Context) error {
 	return nil
 }
 
-func (f *fake) Ready(context.Context) error {
+func (f *fake) ready(context.Context) error {
 	if len(f.reasons) == 0 {
 		return nil
 	}
@@ -95,7 +97,7 @@ func TestGroupOrder(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var events []string
 		g := &Group{
-			Stages: [][]Component{{&fake{name: "a", log: log, reasons: []string{"disk", "disk", "log"}}}, {&fake{name: "b", log: log}}},
+			Stages: [][]Component{{(&fake{name: "a", log: log, reasons: []string{"disk", "disk", "log"}}).component()}, {(&fake{name: "b", log: log}).component()}},
 			OnEvent: func(e Event) {
 				events = append(events, strings.TrimSpace(e.Component+" "+string(e.Phase)+" "+e.Reason))
 			},
@@ -198,7 +200,7 @@ func TestGroupFaults(t *testing.T) {
 				log := &journal{}
 				a, b, c := &fake{name: "a", log: log}, &fake{name: "b", log: log}, &fake{name: "c", log: log}
 				tt.before(a, b, c)
-				err := (&Group{Stages: [][]Component{{a}, {b, c}}}).Run(t.Context())
+				err := (&Group{Stages: [][]Component{{a.component()}, {b.component(), c.component()}}}).Run(t.Context())
 				if err == nil {
 					t.Fatal("no error")
 				}
@@ -218,7 +220,7 @@ func TestGroupStopsWhileComingUp(t *testing.T) {
 		log := &journal{}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		err := (&Group{Stages: [][]Component{{&fake{name: "a", log: log, reasons: []string{"for ever"}}}}}).Run(ctx)
+		err := (&Group{Stages: [][]Component{{(&fake{name: "a", log: log, reasons: []string{"for ever"}}).component()}}}).Run(ctx)
 		if err != nil {
 			t.Errorf("being asked to stop is no error, got %v", err)
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 // Task is a running function, for components that are built on something that
-// blocks until its context ends. Embed it to get Done, Err and Stop. The zero
+// blocks until its context ends. It is their [Running]. The zero
 // value has not been started; Stop on it does nothing. A Task runs once.
 type Task struct {
 	once   sync.Once

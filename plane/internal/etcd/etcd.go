@@ -70,10 +70,10 @@ func New(opts Options) *Server {
 	return &Server{opts: opts, fatal: newFatalHook(), drain: newDrain(), closed: make(chan struct{})}
 }
 
-var _ component.Mortal = (*Server)(nil)
-
-// Name implements component.Component.
-func (s *Server) Name() string { return "etcd" }
+// Component is the server as a part of the plane.
+func (s *Server) Component() component.Component {
+	return component.Component{Name: "etcd", Init: s.Init, Start: s.Start, Ready: s.Ready, Run: s}
+}
 
 // Endpoint is the URL at which clients reach the server.
 func (s *Server) Endpoint() string { return "unix://" + s.socket() }
@@ -97,7 +97,7 @@ func (s *Server) Init(context.Context) error {
 	return checkLock(filepath.Join(s.opts.Dir, "member", "snap", "db"))
 }
 
-// Start implements component.Component.
+// Start returns once etcd has opened its data.
 func (s *Server) Start(ctx context.Context) error {
 	cfg, err := s.config()
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *Server) config() (*embed.Config, error) {
 	return cfg, nil
 }
 
-// Ready implements component.Component. A full database counts as not ready.
+// Ready counts a full database as not ready.
 func (s *Server) Ready(context.Context) error {
 	select {
 	case <-s.fatal.Done():
@@ -182,13 +182,13 @@ func (s *Server) Ready(context.Context) error {
 	return nil
 }
 
-// Done implements component.Mortal: etcd ends by itself when it cannot write.
+// Done implements component.Running: etcd ends by itself when it cannot write.
 func (s *Server) Done() <-chan struct{} { return s.fatal.Done() }
 
-// Err implements component.Mortal.
+// Err implements component.Running.
 func (s *Server) Err() error { return s.explain(s.fatal.Err()) }
 
-// Stop implements component.Component.
+// Stop implements component.Running.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.etcd == nil {
 		return nil

@@ -88,15 +88,22 @@ type Server struct {
 // NewServer returns a Server that has not been started.
 func NewServer(opts ServerOptions) *Server { return &Server{opts: opts} }
 
-var _ component.Mortal = (*Server)(nil)
-
 // consistencyCheckPeriod is how often the watch caches are compared with etcd, which
 // reads every object. Upstream's five minutes cost a plane of thousands of hosts more
 // than all else it does at rest.
 const consistencyCheckPeriod = time.Hour
 
-// Name implements component.Component.
-func (s *Server) Name() string { return statedir.APIServer }
+// Component is the server as a part of the plane. It does not wait for RBAC's default roles.
+func (s *Server) Component() component.Component {
+	return component.Component{Name: statedir.APIServer, Init: s.Init, Start: s.Start, Ready: s.Ready, Run: s}
+}
+
+// Roles is a component that is ready when the server has written RBAC's default roles, and with that
+// passes all checks of its /readyz. It runs nothing; it lets what needs no roles go on in the
+// meantime.
+func (s *Server) Roles() component.Component {
+	return component.Component{Name: "default-roles", Ready: func(ctx context.Context) error { return s.readyz(ctx, "/readyz") }}
+}
 
 // Init writes the configuration files and tells early when the port is taken.
 func (s *Server) Init(ctx context.Context) error {
@@ -140,7 +147,7 @@ func (s *Server) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// Start implements component.Component.
+// Start completes the options of the server and runs it.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.open(ctx); err != nil {
 		return err
@@ -267,7 +274,7 @@ func failedChecks(body io.Reader) string {
 	return strings.Join(failed, ", ")
 }
 
-// Stop implements component.Component.
+// Stop implements component.Running.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.probe != nil {
 		s.probe.CloseIdleConnections()

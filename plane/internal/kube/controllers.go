@@ -46,15 +46,12 @@ type Controllers struct {
 // NewControllers returns Controllers that have not been started.
 func NewControllers(opts ControllerOptions) *Controllers { return &Controllers{opts: opts} }
 
-var _ component.Mortal = (*Controllers)(nil)
+// Component is the controllers as a part of the plane.
+func (c *Controllers) Component() component.Component {
+	return component.Component{Name: "kube-controllers", Start: c.Start, Ready: c.Ready, Run: c}
+}
 
-// Name implements component.Component.
-func (c *Controllers) Name() string { return "kube-controllers" }
-
-// Init implements component.Component.
-func (c *Controllers) Init(context.Context) error { return nil }
-
-// Start implements component.Component.
+// Start makes the controllers and runs them.
 func (c *Controllers) Start(ctx context.Context) error {
 	// Some constructors start goroutines with the context they are given.
 	setupCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -1,13 +1,12 @@
 // Package kube runs Kubernetes inside the plane's process: kube-apiserver, the key that its Secrets are encrypted with, and
 // the few controllers that an API without workloads needs.
 //
-//	apiserver.go       kube-apiserver as a component
+//	apiserver.go       kube-apiserver as a component, and RBAC's default roles as one of their own
 //	args.go            its flags, and which built-in APIs and admission plugins are off
 //	files.go           configuration files: anonymous requests, the audit log
 //	clients.go         which connections belong to authenticated clients
 //	watchcache.go      which kinds have a watch cache
 //	openapi.go         the index of OpenAPI documents, which upstream's handler cannot serve safely
-//	roles.go           RBAC's default roles as a component of its own
 //	encryption.go      the key: a file that kube-apiserver reads (EncryptionConfiguration), outside of etcd's directory
 //	key.go             Key: makes the file, and refuses to start where etcd has Secrets and the file is gone
 //	controllers.go     the controllers as a component

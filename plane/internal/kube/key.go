@@ -41,10 +41,10 @@ type Key struct {
 // NewKey returns a Key whose file lies in dir, which must not be etcd's.
 func NewKey(dir string, store SecretStore) *Key { return &Key{dir: dir, store: store} }
 
-var _ component.Component = (*Key)(nil)
-
-// Name implements component.Component.
-func (*Key) Name() string { return "encryption" }
+// Component is the key as a part of the plane.
+func (k *Key) Component() component.Component {
+	return component.Component{Name: "encryption", Init: k.Init}
+}
 
 // ConfigFile is the EncryptionConfiguration for kube-apiserver.
 func (k *Key) ConfigFile() string { return filepath.Join(k.dir, EncryptionConfigFile) }
@@ -71,12 +71,3 @@ func (k *Key) Init(ctx context.Context) error {
 	}
 	return createKey(k.ConfigFile())
 }
-
-// Start implements component.Component.
-func (*Key) Start(context.Context) error { return nil }
-
-// Ready implements component.Component.
-func (*Key) Ready(context.Context) error { return nil }
-
-// Stop implements component.Component.
-func (*Key) Stop(context.Context) error { return nil }

@@ -23,7 +23,7 @@ type Extra struct {
 	WebhookURL string
 }
 
-// Options configure a Component. All fields but Extras are required.
+// Options configure Manifests. All fields but Extras are required.
 type Options struct {
 	// Config is an administrator's client configuration.
 	Config *rest.Config
@@ -34,8 +34,8 @@ type Options struct {
 	Extras   []Extra
 }
 
-// Component installs everything during Start; it leaves nothing running.
-type Component struct {
+// Manifests are what a plane installs.
+type Manifests struct {
 	opts Options
 	// read fills in what follows, once.
 	read      func() error
@@ -43,29 +43,30 @@ type Component struct {
 	converted map[schema.GroupVersionKind]bool
 }
 
-// New returns a Component.
-func New(opts Options) *Component {
-	c := &Component{opts: opts}
+// New returns Manifests that have not been read.
+func New(opts Options) *Manifests {
+	c := &Manifests{opts: opts}
 	c.read = sync.OnceValue(c.readAll)
 	return c
 }
 
-var _ component.Component = (*Component)(nil)
-
-// Name implements component.Component.
-func (c *Component) Name() string { return "manifests" }
+// Component is the manifests as a part of the plane: it installs everything during Start and leaves
+// nothing running.
+func (c *Manifests) Component() component.Component {
+	return component.Component{Name: "manifests", Init: c.Init, Start: c.Start}
+}
 
 // Init reads the embedded objects.
-func (c *Component) Init(context.Context) error { return c.read() }
+func (c *Manifests) Init(context.Context) error { return c.read() }
 
 // Converted tells whether a kind that the plane installs is served in that version but
 // stored in another one. It may be called before Init, which returns the error when the
 // objects cannot be read.
-func (c *Component) Converted(kind schema.GroupVersionKind) bool {
+func (c *Manifests) Converted(kind schema.GroupVersionKind) bool {
 	return c.read() == nil && c.converted[kind]
 }
 
-func (c *Component) readAll() error {
+func (c *Manifests) readAll() error {
 	objs, err := Upstream()
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (c *Component) readAll() error {
 }
 
 // Start installs them and waits until all CRDs are served.
-func (c *Component) Start(ctx context.Context) error {
+func (c *Manifests) Start(ctx context.Context) error {
 	ca, err := c.opts.CABundle()
 	if err != nil {
 		return err
@@ -105,9 +106,3 @@ func (c *Component) Start(ctx context.Context) error {
 	klog.Background().WithName("manifests").Info("Installed", "applied", result.Applied, "unchanged", result.Unchanged, "duration", time.Since(began).Round(time.Millisecond))
 	return nil
 }
-
-// Ready implements component.Component.
-func (c *Component) Ready(context.Context) error { return nil }
-
-// Stop implements component.Component.
-func (c *Component) Stop(context.Context) error { return nil }

@@ -91,10 +91,10 @@ func New(opts Options) *Authority {
 	return &Authority{opts: opts}
 }
 
-var _ component.Mortal = (*Authority)(nil)
-
-// Name implements component.Component.
-func (a *Authority) Name() string { return "pki" }
+// Component is the authority as a part of the plane.
+func (a *Authority) Component() component.Component {
+	return component.Component{Name: "pki", Init: a.Init, Start: a.Start, Run: a}
+}
 
 // Init makes what is missing and renews what is short of life.
 func (a *Authority) Init(context.Context) error {
@@ -129,9 +129,6 @@ func (a *Authority) Start(context.Context) error {
 	})
 	return nil
 }
-
-// Ready implements component.Component.
-func (a *Authority) Ready(context.Context) error { return nil }
 
 // renew brings every file up to date. Each step is complete in itself, so that
 // a crash between any two is repaired by the next call.

@@ -69,17 +69,16 @@ func newGCTuner() *gcTuner {
 	return &gcTuner{clock: clock.RealClock{}, cpuTime: processCPUTime, heap: liveHeap, set: newCollector().set}
 }
 
-// Name implements component.Component.
-func (*gcTuner) Name() string { return "memory" }
+func (g *gcTuner) component() component.Component {
+	return component.Component{Name: "memory", Init: g.init, Start: g.start, Run: g}
+}
 
-// Init implements component.Component.
-func (g *gcTuner) Init(context.Context) error {
+func (g *gcTuner) init(context.Context) error {
 	g.change(starting)
 	return nil
 }
 
-// Start implements component.Component.
-func (g *gcTuner) Start(context.Context) error {
+func (g *gcTuner) start(context.Context) error {
 	ticker := g.clock.NewTicker(tuneInterval)
 	g.Go(func(ctx context.Context) error {
 		defer ticker.Stop()
@@ -87,9 +86,6 @@ func (g *gcTuner) Start(context.Context) error {
 	})
 	return nil
 }
-
-// Ready implements component.Component.
-func (*gcTuner) Ready(context.Context) error { return nil }
 
 func (g *gcTuner) run(ctx context.Context, tick <-chan time.Time) error {
 	at := g.clock.Now()

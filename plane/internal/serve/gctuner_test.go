@@ -26,7 +26,7 @@ func TestGCFollowsTheWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []mode
 			g := &gcTuner{heap: func() uint64 { return c.heap }, set: func(to mode) { got = append(got, to) }}
-			if err := g.Init(t.Context()); err != nil {
+			if err := g.init(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			for _, share := range c.shares {

@@ -45,19 +45,19 @@ func newHealth(path string, stages [][]component.Component, hooks http.Handler) 
 	return h
 }
 
-// Name implements component.Component.
-func (h *health) Name() string { return "health" }
+func (h *health) component() component.Component {
+	return component.Component{Name: "health", Init: h.init, Start: h.start, Run: h}
+}
 
-// Init removes the socket of a plane that was killed.
-func (h *health) Init(context.Context) error {
+// init removes the socket of a plane that was killed.
+func (h *health) init(context.Context) error {
 	if err := os.Remove(h.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the old socket: %w", err)
 	}
 	return nil
 }
 
-// Start implements component.Component.
-func (h *health) Start(ctx context.Context) error {
+func (h *health) start(ctx context.Context) error {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "unix", h.path)
 	if err != nil {
@@ -72,10 +72,7 @@ func (h *health) Start(ctx context.Context) error {
 	return nil
 }
 
-// Ready implements component.Component.
-func (h *health) Ready(context.Context) error { return nil }
-
-// Stop implements component.Component.
+// Stop implements component.Running.
 func (h *health) Stop(ctx context.Context) error {
 	return errors.Join(h.server.Close(), h.Task.Stop(ctx))
 }
@@ -89,8 +86,8 @@ func (h *health) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, stage := range h.stages {
 		for _, c := range stage {
-			if err := c.Ready(r.Context()); err != nil {
-				http.Error(w, c.Name()+": "+err.Error(), http.StatusServiceUnavailable)
+			if err := c.Check(r.Context()); err != nil {
+				http.Error(w, c.Name+": "+err.Error(), http.StatusServiceUnavailable)
 				return
 			}
 		}

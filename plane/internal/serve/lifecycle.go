@@ -45,10 +45,11 @@ type Lifecycle struct {
 	opts LifecycleOptions
 }
 
-var _ component.Mortal = (*Lifecycle)(nil)
-
-// Name implements component.Component.
-func (c *Lifecycle) Name() string { return "lifecycle" }
+// component is ready at once: a plane without policies needs not wait for the program, and Clusters
+// wait at their hooks until it is there.
+func (c *Lifecycle) component() component.Component {
+	return component.Component{Name: "lifecycle", Init: c.Init, Start: c.Start, Run: c}
+}
 
 // Init looks for the program and writes its kubeconfig.
 func (c *Lifecycle) Init(context.Context) error {
@@ -87,10 +88,6 @@ func (c *Lifecycle) Start(ctx context.Context) error {
 	})
 	return nil
 }
-
-// Ready implements component.Component. A plane without policies needs not wait for
-// the program, and Clusters wait at their hooks until it is there.
-func (c *Lifecycle) Ready(context.Context) error { return nil }
 
 func encodeKubeconfig(config *rest.Config) ([]byte, error) {
 	const name = "slipway"

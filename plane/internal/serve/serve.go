@@ -47,9 +47,9 @@ func Run(ctx context.Context, opts Options) error {
 		return errors.Join(err, lock.Release())
 	}
 	health := newHealth(statedir.Socket(opts.StateDir), stages, hooks)
-	first := []component.Component{health}
+	first := []component.Component{health.component()}
 	if !collectorGiven() {
-		first = append(first, newGCTuner())
+		first = append(first, newGCTuner().component())
 	}
 	group := component.Group{
 		Stages: append([][]component.Component{first}, stages...),
@@ -129,16 +129,16 @@ func assemble(opts Options) [][]component.Component {
 	key := kube.NewKey(filepath.Join(opts.StateDir, "encryption"), database)
 	api := newAPIServer(opts, authority, database.Endpoint(), key.ConfigFile(), installed.Converted)
 	stages := [][]component.Component{
-		{authority, database},
-		{key},
-		{api},
+		{authority.Component(), database.Component()},
+		{key.Component()},
+		{api.Component()},
 		// What comes after acts under RBAC.
-		{kube.NewRoles(api), installed},
+		{api.Roles(), installed.Component()},
 		{kube.NewControllers(kube.ControllerOptions{
 			RESTConfig:      restConfig,
 			SigningCertFile: authority.CACertFile(),
 			SigningKeyFile:  authority.CAKeyFile(),
-		})},
+		}).Component()},
 		// Its managers act under ClusterRoles that the controllers aggregate.
 		{capi.New(capi.Options{
 			FeatureGates:   opts.FeatureGates,
@@ -148,7 +148,7 @@ func assemble(opts Options) [][]component.Component {
 			WebhookCertDir: authority.WebhookCertDir(),
 			DialExtension:  opts.DialExtension,
 			Providers:      capiProviders,
-		})},
+		}).Component()},
 	}
 	if extensions := newExtensions(opts, authority); len(extensions) > 0 {
 		stages = append(stages, extensions)
@@ -161,7 +161,7 @@ func assemble(opts Options) [][]component.Component {
 func newExtensions(opts Options, authority *pki.Authority) []component.Component {
 	var all []component.Component
 	for _, e := range opts.Extensions {
-		all = append(all, NewRegistrar(e.Server.Name, RegistrationOptions{
+		all = append(all, registrar(e.Server.Name, RegistrationOptions{
 			Admin: authority.RESTConfig(pki.Admin.Name, opts.loopback()), Manifest: e.Manifest, CABundle: authority.CABundle,
 		}))
 	}
@@ -191,7 +191,7 @@ func newAPIServer(opts Options, authority *pki.Authority, etcdEndpoint, encrypti
 }
 
 func newLifecycle(opts Options, authority *pki.Authority) component.Component {
-	return &Lifecycle{opts: LifecycleOptions{
+	c := &Lifecycle{opts: LifecycleOptions{
 		Program:       opts.LifecycleProgram,
 		LoggingFormat: opts.LoggingFormat,
 		Dir:           filepath.Join(opts.StateDir, "lifecycle"),
@@ -201,6 +201,7 @@ func newLifecycle(opts Options, authority *pki.Authority) component.Component {
 		Admin:         authority.RESTConfig(pki.Admin.Name, opts.loopback()),
 		CABundle:      authority.CABundle,
 	}}
+	return c.component()
 }
 
 func split(providers []Provider) ([]capi.Provider, []manifests.Extra) {
