@@ -25,9 +25,8 @@ const (
 func (e effect) String() string { return [...]string{"passes", "waits", "is an error"}[e] }
 
 // oddAnswers are answers that readers understand in different ways, with their effect by failure
-// policy. What they do to upstream's client was recorded from Cluster API v1.14.2: a test in
-// its internal/runtime/client served each body to CallAllExtensions of one handler of
-// BeforeClusterCreate; an error is "stops", a retryAfterSeconds other than 0 "waits".
+// policy. The last two columns are what they do to Cluster API's own client, v1.14.2. TestUpstreamTable runs that
+// client again: SLIPWAY_DEEP=1 go test ./client -run TestUpstreamTable.
 var oddAnswers = []struct {
 	body                         string
 	fail, ignore                 effect
@@ -84,8 +83,7 @@ var oddAnswers = []struct {
 	{`<html>`, stops, passes, stops, passes},
 }
 
-// oddTransfers are answers that do not arrive as a plain body of known length. Upstream's client was recorded in
-// the same way.
+// oddTransfers are answers that do not arrive as a plain body of known length.
 var oddTransfers = []struct {
 	name                         string
 	serve                        http.HandlerFunc
@@ -147,16 +145,7 @@ func said(header, body string) http.HandlerFunc {
 // upstream's client for one, whatever the failure policy.
 func TestOddAnswers(t *testing.T) {
 	judge := func(name string, serve http.HandlerFunc, policy runtimev1.FailurePolicy, want, upstream effect) {
-		got := stops
-		_, k := faulty(t, policy, 30, serve)
-		response, err := create(t.Context(), t, k)
-		switch {
-		case err != nil:
-		case response.RetryAfterSeconds != 0:
-			got = waits
-		default:
-			got = passes
-		}
+		got, err := effectOf(t, policy, serve)
 		if got != want {
 			t.Errorf("%q, policy %s: %s (%v), want: %s", name, policy, got, err, want)
 		}
@@ -172,4 +161,18 @@ func TestOddAnswers(t *testing.T) {
 		judge(c.name, c.serve, fail, c.fail, c.upstreamFail)
 		judge(c.name, c.serve, ignore, c.ignore, c.upstreamIgnore)
 	}
+}
+
+// effectOf calls an extension that answers so by this SDK's client.
+func effectOf(t *testing.T, policy runtimev1.FailurePolicy, serve http.HandlerFunc) (effect, error) {
+	t.Helper()
+	_, k := faulty(t, policy, 30, serve)
+	response, err := create(t.Context(), t, k)
+	switch {
+	case err != nil:
+		return stops, err
+	case response.RetryAfterSeconds != 0:
+		return waits, nil
+	}
+	return passes, nil
 }
