@@ -62,6 +62,28 @@ func TestNothingIsLeftOfTemplates(t *testing.T) {
 	}
 }
 
+// A truth value or nothing in the place of a name is refused by the API server: whatever the name, the manifests
+// differ by it alone.
+func TestNamesStayStrings(t *testing.T) {
+	manifests := func(name string) string {
+		var all []string
+		for document := range strings.SplitSeq(render(t, Options{Name: name, Hooks: []string{"BeforeClusterCreate"}})["deploy.yaml"], "\n---\n") {
+			data, err := syaml.YAMLToJSON([]byte(document))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, string(data))
+		}
+		return strings.Join(all, "\n")
+	}
+	usual := manifests("quota")
+	for _, name := range []string{"true", "no", "null", "y", "on", "off", strings.Repeat("a", 63)} {
+		if got, want := manifests(name), strings.ReplaceAll(usual, "quota", name); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
+	}
+}
+
 func TestManifests(t *testing.T) {
 	for hook, kind := range map[string]string{"BeforeClusterCreate": "ExtensionConfig", "BeforeHostClaim": "HostExtensionConfig"} {
 		project := render(t, Options{Name: "quota", Hooks: []string{hook}})

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,19 +252,19 @@ func newArchive(limit int64) *archive {
 
 // add appends an object, unless it is there already.
 func (a *archive) add(o *unstructured.Unstructured) error {
-	path := archivePath(o)
-	if a.paths[path] {
+	name := archivePath(o)
+	if a.paths[name] {
 		return nil
 	}
-	a.paths[path] = true
+	a.paths[name] = true
 	for _, field := range []string{"managedFields", "uid", "resourceVersion", "generation", "selfLink"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
 	content, err := yaml.Marshal(o.Object)
 	if err != nil {
-		return fmt.Errorf("write %s as YAML: %w", path, err)
+		return fmt.Errorf("write %s as YAML: %w", name, err)
 	}
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o600, Size: int64(len(content)), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(content)), ModTime: time.Unix(0, 0), Format: tar.FormatPAX}
 	if err := a.tar.WriteHeader(header); err != nil {
 		return err
 	}
@@ -272,17 +273,20 @@ func (a *archive) add(o *unstructured.Unstructured) error {
 }
 
 // archivePath returns namespaces/<namespace>/<kind>.<group>/<name>.yaml, or
-// cluster/<kind>.<group>/<name>.yaml. Names of objects hold no slashes.
+// cluster/<kind>.<group>/<name>.yaml. Names of objects hold no slashes, and those that no file can have
+// are shortened: the name of an object may have 253 characters, that of a file 255.
 func archivePath(o *unstructured.Unstructured) string {
 	gvk := o.GroupVersionKind()
 	kind := strings.ToLower(gvk.Kind)
 	if gvk.Group != "" {
 		kind += "." + gvk.Group
 	}
+	const suffix, longest = ".yaml", 255
+	file := Shorten(o.GetName(), longest-len(suffix)) + suffix
 	if o.GetNamespace() == "" {
-		return fmt.Sprintf("cluster/%s/%s.yaml", kind, o.GetName())
+		return path.Join("cluster", kind, file)
 	}
-	return fmt.Sprintf("namespaces/%s/%s/%s.yaml", o.GetNamespace(), kind, o.GetName())
+	return path.Join("namespaces", o.GetNamespace(), kind, file)
 }
 
 // close returns the archive.

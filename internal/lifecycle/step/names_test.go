@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
@@ -73,5 +74,18 @@ func TestNamesOfArchivesStayAsTheyAre(t *testing.T) {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
 		}
+	}
+}
+
+// An archive with a longer name of a file cannot be extracted.
+func TestFilesOfArchivesHaveNamesOfFiles(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range []string{"a", "1234", "a.b", strings.Repeat("a", 250), strings.Repeat("a", 251), strings.Repeat("a", 252), strings.Repeat("a", 253), strings.Repeat("b.", 126) + "b"} {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name}}}
+		file := strings.TrimPrefix(archivePath(o), "cluster/node/")
+		if other, taken := seen[file]; taken || len(file) > 255 || len(name) <= 250 && file != name+".yaml" {
+			t.Errorf("%s, and %s, in %s with %d characters", name, other, file, len(file))
+		}
+		seen[file] = name
 	}
 }
