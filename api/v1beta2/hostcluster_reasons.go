@@ -14,6 +14,10 @@ const (
 	// message: it would move away from that host. Create the Cluster anew with an address that no
 	// machine has, or with endpoint type External.
 	HostClusterEndpointOfHostReason = "EndpointOfHost"
+	// HostClusterEndpointOfClusterReason means that the hosts of the cluster in the message, of the same
+	// namespace, hold the endpoint already. Create the Cluster anew with an address that no machine has,
+	// or delete the other one.
+	HostClusterEndpointOfClusterReason = "EndpointOfCluster"
 	// HostClusterWaitingForControlPlaneReason means that the object in the message is not
 	// there yet, which says where control planes may be. Create it.
 	HostClusterWaitingForControlPlaneReason = "WaitingForControlPlane"

@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		known = err == nil
 		return reconciler.Result(ctx, 0, err)
 	}
-	err = reconciler.Run(ctx, s, reconciler.Always(r.ensureEndpoint, r.collectFailureDomains, r.refuseHostAddress, r.findHolder, r.markProvisioned))
+	err = reconciler.Run(ctx, s, reconciler.Always(r.ensureEndpoint, r.collectFailureDomains, r.refuseHostAddress, r.refuseSharedEndpoint, r.findHolder, r.markProvisioned))
 	known = err == nil
 	return reconciler.Result(ctx, s.requeueAfter, err)
 }

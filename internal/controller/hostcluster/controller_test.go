@@ -128,6 +128,33 @@ func TestEndpointOfAHostIsRefused(t *testing.T) {
 	}
 }
 
+// The second of two clusters with one endpoint waits until the first is gone.
+func TestEndpointOfAnotherClusterIsRefused(t *testing.T) {
+	testenv.Skip(t)
+	namespace := env.Namespace(t)
+	var clusters []*infrav1.HostCluster
+	for _, name := range []string{"c1", "c2"} {
+		hc := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		hc.Spec.ControlPlaneEndpoint.Host = "10.0.0.50"
+		hc.OwnerReferences = []metav1.OwnerReference{newCluster(t, namespace, func(c *clusterv1.Cluster) { c.Name = name })}
+		if err := env.Client.Create(ctx, hc); err != nil {
+			t.Fatal(err)
+		}
+		clusters = append(clusters, reconcile(t, hc))
+	}
+	for i, want := range []string{infrav1.HostClusterProvisionedReason, infrav1.HostClusterEndpointOfClusterReason} {
+		if got := conditions.GetReason(clusters[i], clusterv1.ReadyCondition); got != want || ptr.Deref(clusters[i].Status.Initialization.Provisioned, false) != (i == 0) {
+			t.Errorf("%s: reason %s, want %s; provisioned %v", clusters[i].Name, got, want, clusters[i].Status.Initialization.Provisioned)
+		}
+	}
+	if err := env.Client.Delete(ctx, clusters[0]); err != nil || reconcile(t, clusters[0]) != nil {
+		t.Fatalf("the first cluster is not gone: %v", err)
+	}
+	if got := reconcile(t, clusters[1]); !ptr.Deref(got.Status.Initialization.Provisioned, false) {
+		t.Errorf("still %+v", conditions.Get(got, clusterv1.ReadyCondition))
+	}
+}
+
 func TestEndpoint(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster  func(*clusterv1.Cluster)

@@ -4,14 +4,18 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // problem is a reason and message for the condition Ready.
@@ -33,24 +37,24 @@ func (r *Reconciler) ensureEndpoint(_ context.Context, s *scope) error {
 
 // checkEndpoint returns what is wrong with an endpoint, or nil.
 func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
-	host := spec.ControlPlaneEndpoint.Host
+	address := spec.ControlPlaneEndpoint.Host
 	external := spec.Endpoint.Type == infrav1.EndpointExternal
 	switch {
-	case host == "" && external:
+	case address == "" && external:
 		return &problem{infrav1.HostClusterEndpointMissingReason, "Set spec.controlPlaneEndpoint.host to the address of your load balancer"}
-	case host == "":
+	case address == "":
 		return &problem{infrav1.HostClusterEndpointMissingReason, "Set spec.controlPlaneEndpoint.host to an unused IP address of the hosts' network"}
 	case external:
 		return nil
 	}
-	ip, err := netip.ParseAddr(host)
-	if err == nil && !ip.IsGlobalUnicast() {
+	ip, err := netip.ParseAddr(address)
+	if err == nil && (!ip.IsGlobalUnicast() || ip.Zone() != "") {
 		return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %s is an address that no other machine reaches, "+
-			"or not one of a single machine; create the Cluster anew with an unused address of the hosts' network", host)}
+			"or not one of a single machine; create the Cluster anew with an unused address of the hosts' network", address)}
 	}
 	if err != nil {
 		return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %q is not an IP address: with endpoint type HostVIP "+
-			"the hosts hold it; create the Cluster anew with an IP address, or with spec.endpoint.type External", host)}
+			"the hosts hold it; create the Cluster anew with an IP address, or with spec.endpoint.type External", address)}
 	}
 	return nil
 }
@@ -74,6 +78,49 @@ func (r *Reconciler) refuseHostAddress(_ context.Context, s *scope) error {
 		}
 	}
 	return nil
+}
+
+// refuseSharedEndpoint finds an endpoint that another cluster of the namespace has, before any machine
+// claims a host: each of the two would take the address while the other elects who holds it. The cluster
+// that came first keeps it, and so does one that has hosts, as after a move. Clusters of other
+// namespaces are those of other tenants, who must not be able to keep this one from being made.
+func (r *Reconciler) refuseSharedEndpoint(ctx context.Context, s *scope) error {
+	if s.problem != nil || !heldByHosts(s.hostCluster) || ptr.Deref(s.hostCluster.Status.Initialization.Provisioned, false) ||
+		slices.ContainsFunc(s.hosts, func(h infrav1.Host) bool {
+			return host.OfControlPlane(&h) && h.Spec.Claim.ClusterName == s.cluster.Name
+		}) {
+		return nil
+	}
+	all := &infrav1.HostClusterList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(s.hostCluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the other clusters of the namespace: %w", err)
+	}
+	for i := range all.Items {
+		if other := &all.Items[i]; sharesEndpoint(s.hostCluster, other) && comesBefore(other, s.hostCluster) {
+			s.problem = &problem{infrav1.HostClusterEndpointOfClusterReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %s is the endpoint of HostCluster %s as well, whose hosts would lose it: "+
+				"create this Cluster anew with an address that no machine has, or delete the Cluster of the other", s.hostCluster.Spec.ControlPlaneEndpoint.Host, other.Name)}
+			return nil
+		}
+	}
+	return nil
+}
+
+func sharesEndpoint(hostCluster, other *infrav1.HostCluster) bool {
+	return other.Name != hostCluster.Name && heldByHosts(other) && sameAddress(other.Spec.ControlPlaneEndpoint.Host, hostCluster.Spec.ControlPlaneEndpoint.Host)
+}
+
+// comesBefore says which of two clusters keeps the endpoint, the same for both.
+func comesBefore(other, hostCluster *infrav1.HostCluster) bool {
+	if ptr.Deref(other.Status.Initialization.Provisioned, false) {
+		return true
+	}
+	order := other.CreationTimestamp.Compare(hostCluster.CreationTimestamp.Time)
+	return order < 0 || order == 0 && other.Name < hostCluster.Name
+}
+
+// heldByHosts says whether the hosts of the cluster have its endpoint, not a load balancer.
+func heldByHosts(hostCluster *infrav1.HostCluster) bool {
+	return hostCluster.Spec.Endpoint.Type != infrav1.EndpointExternal && !annotations.IsExternallyManaged(hostCluster)
 }
 
 func setReady(s *scope) {

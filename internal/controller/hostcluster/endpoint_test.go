@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -43,6 +45,7 @@ func TestEndpointIsCompleted(t *testing.T) {
 		"loopback":                  {spec: endpoint("127.0.0.1", 1), want: endpoint("127.0.0.1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
 		"IPv4 loopback in IPv6":     {spec: endpoint("::ffff:127.0.0.1", 1), want: endpoint("::ffff:127.0.0.1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
 		"link-local":                {spec: endpoint("fe80::1%eth0", 1), want: endpoint("fe80::1%eth0", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
+		"of an interface":           {spec: endpoint("fd00::1%eth0", 1), want: endpoint("fd00::1%eth0", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
 		"all addresses":             {spec: endpoint("::", 1), want: endpoint("::", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
 		"of a group":                {spec: endpoint("ff02::1", 1), want: endpoint("ff02::1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "not one of a single machine"},
 		"a host's name, no address": {spec: endpoint("host-2", 1), want: endpoint("host-2", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: `"host-2"`},
@@ -95,5 +98,72 @@ func TestReadyOfAHostCluster(t *testing.T) {
 		if got.Status != tc.want.Status || got.Reason != tc.want.Reason || got.Message != tc.want.Message {
 			t.Errorf("%s: Ready = %+v, want %+v", name, got, tc.want)
 		}
+	}
+}
+
+// Of two clusters with one endpoint, which came first has it, and which has hosts keeps it.
+func TestSharedEndpoint(t *testing.T) {
+	at := func(second int) func(*infrav1.HostCluster) {
+		return func(hc *infrav1.HostCluster) { hc.CreationTimestamp = metav1.Unix(int64(second), 0) }
+	}
+	provisioned := func(hc *infrav1.HostCluster) { hc.Status.Initialization.Provisioned = ptr.To(true) }
+	others := func(kind infrav1.EndpointType) func(*infrav1.HostCluster) {
+		return func(hc *infrav1.HostCluster) { hc.Spec.Endpoint.Type = kind }
+	}
+	external := func(hc *infrav1.HostCluster) { hc.Annotations = map[string]string{clusterv1.ManagedByAnnotation: ""} }
+	elsewhere := func(hc *infrav1.HostCluster) { hc.Namespace = "other" }
+	spelt := func(text string) func(*infrav1.HostCluster) {
+		return func(hc *infrav1.HostCluster) { hc.Spec.ControlPlaneEndpoint.Host = text }
+	}
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	all := func(changes ...func(*infrav1.HostCluster)) []func(*infrav1.HostCluster) { return changes }
+	for name, tc := range map[string]struct {
+		mine, other []func(*infrav1.HostCluster)
+		claimed     string
+		refused     bool
+	}{
+		"older":                        {mine: all(at(2)), other: all(at(1)), refused: true},
+		"younger":                      {mine: all(at(1)), other: all(at(2))},
+		"of the same second":           {mine: all(at(1)), other: all(at(1)), refused: true},
+		"younger, provisioned":         {mine: all(at(1)), other: all(at(2), provisioned), refused: true},
+		"this one is provisioned":      {mine: all(at(2), provisioned), other: all(at(1))},
+		"this one has hosts":           {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c1"},
+		"another cluster's hosts":      {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c0", refused: true},
+		"another address":              {mine: all(at(2)), other: all(at(1), spelt("10.0.0.2"))},
+		"in other words":               {mine: all(at(2)), other: all(at(1), spelt("::ffff:10.0.0.1")), refused: true},
+		"none":                         {mine: all(at(2)), other: all(at(1), spelt(""))},
+		"of a load balancer":           {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointExternal))},
+		"this one has a load balancer": {mine: all(at(2), others(infrav1.EndpointExternal)), other: all(at(1))},
+		"with the type in words":       {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointHostVIP)), refused: true},
+		"of somebody else":             {mine: all(at(2)), other: all(at(1), external)},
+		"in another namespace":         {mine: all(at(2)), other: all(at(1), provisioned, elsewhere)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := controlPlaneScope()
+			other := &infrav1.HostCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c0"}}
+			s.hostCluster.Namespace, s.hostCluster.Name = "ns", "c1"
+			for hc, changes := range map[*infrav1.HostCluster][]func(*infrav1.HostCluster){s.hostCluster: tc.mine, other: tc.other} {
+				hc.Spec.ControlPlaneEndpoint = endpoint("10.0.0.1", 6443)
+				for _, change := range changes {
+					change(hc)
+				}
+			}
+			if tc.claimed != "" {
+				s.hosts = []infrav1.Host{*aHost(func(h *infrav1.Host) {
+					h.Spec.Claim = &infrav1.HostClaim{ClusterName: tc.claimed, ControlPlane: ptr.To(true)}
+				})}
+			}
+			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.hostCluster.DeepCopy(), other).Build()}
+			if err := r.refuseSharedEndpoint(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			refused := s.problem != nil && s.problem.reason == infrav1.HostClusterEndpointOfClusterReason && strings.Contains(s.problem.message, "HostCluster c0 ")
+			if refused != tc.refused || refused != (s.problem != nil) {
+				t.Errorf("problem %+v, want refused: %t", s.problem, tc.refused)
+			}
+		})
 	}
 }

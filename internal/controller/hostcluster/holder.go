@@ -119,12 +119,14 @@ func heldCondition(endpoint clusterv1.APIEndpoint, all []candidate, hosts []infr
 	return condition
 }
 
-// holderOf returns the host that holds the address by the reports: of several, the one with
-// the highest term; nil when none does.
+// holderOf returns the host that holds the address by the reports: of several, one whose agent is
+// connected, then the one with the highest term; nil when none does. The last report of a host that is
+// away may be of any age, and terms begin anew when somebody deletes the Lease.
 func holderOf(all []candidate) *candidate {
 	var holder *candidate
 	for i := range all {
-		if c := &all[i]; c.report.State == infrav1.VirtualIPHeld && (holder == nil || c.report.Term > holder.report.Term) {
+		c := &all[i]
+		if c.report.State == infrav1.VirtualIPHeld && (holder == nil || c.connected && !holder.connected || c.connected == holder.connected && c.report.Term > holder.report.Term) {
 			holder = c
 		}
 	}

@@ -26,7 +26,7 @@ import (
 )
 
 // SetupWithManager watches HostClusters, their Clusters, the hosts whose failure
-// domains and endpoints they tell of, and the end of their machines.
+// domains and endpoints they tell of, and the end of their machines and of each other.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "hostcluster")
 	scheme := mgr.GetScheme()
@@ -40,6 +40,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToHostCluster),
 			builder.WithPredicates(predicates.ResourceIsChanged(scheme, log))).
 		Watches(&infrav1.Host{}, handler.EnqueueRequestsFromMapFunc(r.hostToHostClusters), builder.WithPredicates(hostChanged())).
+		Watches(&infrav1.HostCluster{}, handler.EnqueueRequestsFromMapFunc(r.toHostClusters), builder.WithPredicates(deleted())).
 		Watches(&infrav1.HostMachine{}, handler.EnqueueRequestsFromMapFunc(r.toHostClusters), builder.WithPredicates(deleted())).
 		Complete(r)
 	if err != nil {
@@ -88,8 +89,8 @@ func use(h *infrav1.Host) hostUse {
 	return u
 }
 
-// deleted passes the end of a machine, for which a HostCluster that is being
-// deleted waits.
+// deleted passes the end of an object: of a machine, for which a HostCluster that is being deleted
+// waits, and of a HostCluster, whose endpoint another one may have then.
 func deleted() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
