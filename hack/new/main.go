@@ -13,10 +13,7 @@ import (
 //go:embed files.tmpl
 var files string
 
-const (
-	api   = "api/lifecycle/v1alpha1/step_types.go"
-	table = "internal/lifecycle/step/kinds.go"
-)
+const api = "api/lifecycle/v1alpha1/step_types.go"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -38,9 +35,6 @@ func run(args []string) error {
 	}
 	file := "internal/lifecycle/step/" + strings.ToLower(name)
 	if err := write(names, map[string]string{"kind": file + ".go", "kind-test": file + "_test.go"}); err != nil {
-		return err
-	}
-	if err := replace(table, `\}\}(\n\n// Kind is all)`, "}, "+lower+"Kind{}}$1"); err != nil {
 		return err
 	}
 	return replace(api,

@@ -3,6 +3,7 @@ package docs
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,20 +13,24 @@ import (
 // The table of findings in the index of troubleshooting is written from the checks of
 // `slipway doctor`, in their words and their order.
 func TestFindingsReference(t *testing.T) {
-	data, err := os.ReadFile(troubleshooting)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := string(data)
-	const head = "| finding | means | do |\n|---|---|---|\n"
-	before, rest, found := strings.Cut(page, head)
-	_, after, ended := strings.Cut(rest, "\n\n")
-	if !found || !ended {
-		t.Fatalf("%s has no table of findings", troubleshooting)
-	}
 	var table strings.Builder
 	for _, check := range doctor.Checks() {
 		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", check.Name, check.Means, check.Remedy)
 	}
-	compare(t, "docs/troubleshooting.md", []byte(before+head+table.String()+"\n"+after))
+	compareTable(t, "docs/troubleshooting.md", "| finding | means | do |\n|---|---|---|\n", table.String())
+}
+
+// compareTable compares, or writes, the rows below the head of a table of a page.
+func compareTable(t *testing.T, name, head, rows string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(data), head)
+	_, after, ended := strings.Cut(rest, "\n\n")
+	if !found || !ended {
+		t.Fatalf("%s has no table with the head %q", name, head)
+	}
+	compare(t, name, []byte(before+head+rows+"\n"+after))
 }

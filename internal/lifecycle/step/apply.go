@@ -40,8 +40,15 @@ const pinning = time.Second
 //	objects: Namespaces and CustomResourceDefinitions, wait until established, the rest
 type applyKind struct{}
 
+var _ = register(applyKind{})
+
 // Name implements Kind.
 func (applyKind) Name() string { return "apply" }
+
+// Manual implements Kind.
+func (applyKind) Manual() (done, workload string) {
+	return "manifests from ConfigMaps or Secrets are applied, server-side", "yes"
+}
 
 // Is implements Kind.
 func (applyKind) Is(s *lifecyclev1.Step) bool { return s.Apply != nil }

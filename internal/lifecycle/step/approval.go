@@ -15,8 +15,15 @@ const Approval = "approval"
 
 type approvalKind struct{}
 
+var _ = register(approvalKind{})
+
 // Name implements Kind.
 func (approvalKind) Name() string { return Approval }
+
+// Manual implements Kind.
+func (approvalKind) Manual() (done, workload string) {
+	return "somebody approved", "no"
+}
 
 // Is implements Kind.
 func (approvalKind) Is(s *lifecyclev1.Step) bool { return s.Approval != nil }

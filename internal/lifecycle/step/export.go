@@ -39,8 +39,15 @@ const maxArchives = 10
 // last: an archive without one is not whole. The same objects give the same bytes.
 type exportKind struct{}
 
+var _ = register(exportKind{})
+
 // Name implements Kind.
 func (exportKind) Name() string { return "export" }
+
+// Manual implements Kind.
+func (exportKind) Manual() (done, workload string) {
+	return "objects of the cluster are saved as an archive", "yes"
+}
 
 // Is implements Kind.
 func (exportKind) Is(s *lifecyclev1.Step) bool { return s.Export != nil }

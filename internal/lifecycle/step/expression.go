@@ -24,8 +24,15 @@ const defaultExpressionInterval = 30 // seconds
 
 type expressionKind struct{}
 
+var _ = register(expressionKind{})
+
 // Name implements Kind.
 func (expressionKind) Name() string { return "expression" }
+
+// Manual implements Kind.
+func (expressionKind) Manual() (done, workload string) {
+	return "a CEL expression over `cluster`, `request`, `hosts` and `clusters` is true", "no"
+}
 
 // Is implements Kind.
 func (expressionKind) Is(s *lifecyclev1.Step) bool { return s.Expression != nil }

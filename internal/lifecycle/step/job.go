@@ -43,8 +43,15 @@ const jobInterval = 5 * time.Second
 //	the outcome                 in the run's progress
 type jobKind struct{}
 
+var _ = register(jobKind{})
+
 // Name implements Kind.
 func (jobKind) Name() string { return "job" }
+
+// Manual implements Kind.
+func (jobKind) Manual() (done, workload string) {
+	return "a Job has succeeded; it never runs twice, and its logs are kept", "yes, or `target: Management`"
+}
 
 // Is implements Kind.
 func (jobKind) Is(s *lifecyclev1.Step) bool { return s.Job != nil }

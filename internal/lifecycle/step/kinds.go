@@ -1,11 +1,14 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,8 +22,24 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
 
-// kinds are all kinds of steps, in the order of the API.
-var kinds = []Kind{expressionKind{}, windowKind{}, approvalKind{}, applyKind{}, jobKind{}, webhookKind{}, waitKind{}, exportKind{}}
+// registered are all kinds of steps, in the order of their files.
+var registered []Kind
+
+// register adds a kind: its file has all there is of it.
+func register(k Kind) bool { //nolint:unparam // a variable of the package is initialised by it
+	registered = append(registered, k)
+	return true
+}
+
+// Kinds are all kinds of steps, in the order of the API.
+var Kinds = sync.OnceValue(func() []Kind {
+	order := map[string]int{}
+	for i, field := range reflect.VisibleFields(reflect.TypeFor[lifecyclev1.Step]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		order[name] = i
+	}
+	return slices.SortedFunc(slices.Values(registered), func(a, b Kind) int { return cmp.Compare(order[a.Name()], order[b.Name()]) })
+})
 
 // Kind is all there is to know of a kind of step. There is nothing to embed: a kind that leaves a
 // question open does not compile. All methods but Execute are pure.
@@ -29,6 +48,9 @@ type Kind interface {
 	Name() string
 	// Is says whether a step is of the kind.
 	Is(s *lifecyclev1.Step) bool
+	// Manual is the row of docs/lifecycle.md: when the step is done, and whether it works on the
+	// workload cluster.
+	Manual() (done, workload string)
 	// Facts are the same for every attempt of a step.
 	Facts(s *lifecyclev1.Step) Facts
 	// Needs are what a step of a policy in a namespace needs. at is the path of the step.
@@ -105,8 +127,10 @@ type AuthorRight struct {
 
 // Of returns the kind of a step. A step without a kind that is known here fails.
 func Of(s *lifecyclev1.Step) Kind {
-	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Is(s) }); i >= 0 {
-		return kinds[i]
+	for _, kind := range Kinds() {
+		if kind.Is(s) {
+			return kind
+		}
 	}
 	return unknownKind{}
 }
@@ -150,6 +174,7 @@ func Path(hook, step int) *field.Path {
 type unknownKind struct{}
 
 func (unknownKind) Name() string                                              { return "" }
+func (unknownKind) Manual() (done, workload string)                           { return "", "" }
 func (unknownKind) Is(*lifecyclev1.Step) bool                                 { return false }
 func (unknownKind) Needs(string, *lifecyclev1.Step, *field.Path) (none Needs) { return none }
 func (unknownKind) Facts(*lifecyclev1.Step) (f Facts) {
@@ -178,7 +203,7 @@ func Validate(hook lifecyclev1.HookName, s *lifecyclev1.Step, at *field.Path) fi
 // oneKind repeats a rule of the CRD for policies that were stored without it.
 func oneKind(s *lifecyclev1.Step, at *field.Path) field.ErrorList {
 	var all, set []string
-	for _, kind := range kinds {
+	for _, kind := range Kinds() {
 		all = append(all, kind.Name())
 		if kind.Is(s) {
 			set = append(set, kind.Name())

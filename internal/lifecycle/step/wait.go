@@ -30,8 +30,16 @@ const (
 
 type waitKind struct{}
 
+var _ = register(waitKind{})
+
+
 // Name implements Kind.
 func (waitKind) Name() string { return "wait" }
+
+// Manual implements Kind.
+func (waitKind) Manual() (done, workload string) {
+	return "a CEL expression over objects of the cluster (`objects`) is true", "yes"
+}
 
 // Is implements Kind.
 func (waitKind) Is(s *lifecyclev1.Step) bool { return s.Wait != nil }

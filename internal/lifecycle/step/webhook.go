@@ -75,8 +75,15 @@ const (
 // URL, whose path and query may be a secret, only the host is ever told.
 type webhookKind struct{}
 
+var _ = register(webhookKind{})
+
 // Name implements Kind.
 func (webhookKind) Name() string { return "webhook" }
+
+// Manual implements Kind.
+func (webhookKind) Manual() (done, workload string) {
+	return "an HTTPS endpoint answered with 2xx; calls are signed as [Standard Webhooks](https://www.standardwebhooks.com)", "no"
+}
 
 // Is implements Kind.
 func (webhookKind) Is(s *lifecyclev1.Step) bool { return s.Webhook != nil }

@@ -18,8 +18,15 @@ const longestWindowPause = 10 * time.Minute
 
 type windowKind struct{}
 
+var _ = register(windowKind{})
+
 // Name implements Kind.
 func (windowKind) Name() string { return "window" }
+
+// Manual implements Kind.
+func (windowKind) Manual() (done, workload string) {
+	return "a maintenance window (cron, duration, time zone) is open, also when the hook passes", "no"
+}
 
 // Is implements Kind.
 func (windowKind) Is(s *lifecyclev1.Step) bool { return s.Window != nil }
