@@ -103,6 +103,15 @@ func patch(kind, content string) func(map[string]any, int64) string {
 	}
 }
 
+// andThen answers GeneratePatches with two patches of the first template: one that makes spec.a, and another.
+func andThen(kind, content string) func(map[string]any, int64) string {
+	return func(request map[string]any, _ int64) string {
+		uid := request["items"].([]any)[0].(map[string]any)["uid"]
+		return fmt.Sprintf(`{"status":"Success","items":[{"uid":%q,"patchType":"JSONMergePatch","patch":%q},{"uid":%q,"patchType":%q,"patch":%q}]}`,
+			uid, base64.StdEncoding.EncodeToString([]byte(`{"spec":{"a":{}}}`)), uid, kind, base64.StdEncoding.EncodeToString([]byte(content)))
+	}
+}
+
 // ofDeployments answers GeneratePatches with a patch of the first template of a MachineDeployment.
 func ofDeployments(kind, content string) func(map[string]any, int64) string {
 	return func(request map[string]any, n int64) string {
@@ -135,7 +144,9 @@ func TestAnyServerConforms(t *testing.T) {
 		"lifecycle":    {},
 		"retry":        {answer: always(`{"status":"Success","retryAfterSeconds":30,"message":"until Monday"}`)},
 		"merge patch":  {hook: "GeneratePatches", answer: ofDeployments("JSONMergePatch", `{"spec":{"a":1},"metadata":{"labels":{"a":"b"},"annotations":{"a":null}}}`)},
-		"JSON patch":   {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"test","path":"/kind","value":"A"},{"op":"add","path":"/spec/a","value":1},{"op":"add","path":"/metadata/labels/a","value":"b"}]`)},
+		"JSON patch":   {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"test","path":"/kind","value":"KubeadmConfigTemplate"},{"op":"add","path":"/spec/a","value":1},{"op":"add","path":"/metadata/labels/a","value":"b"}]`)},
+		"no change":    {hook: "GeneratePatches", answer: andThen("JSONMergePatch", "")},
+		"two patches":  {hook: "GeneratePatches", answer: andThen("JSONPatch", `[{"op":"add","path":"/spec/a/b","value":1}]`)},
 		"of a Cluster": {hook: "GeneratePatches", answer: patch("JSONPatch", `[{"op":"add","path":"/spec/a","value":1}]`)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -204,8 +215,10 @@ func TestCarelessExtensions(t *testing.T) {
 		"FAIL determinism/h: the same request again: the response is another one": {hook: "GeneratePatches", answer: onlyKubeadm(func(n int64) string {
 			return fmt.Sprintf(`{"spec":{"template":{"spec":{"kubeadmConfigSpec":{"preKubeadmCommands":["%d"]}}}}}`, n)
 		})},
-		"FAIL patches/h: items[0]: the patch changes metadata/labels": {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"}}}` })},
-		"FAIL patches/h: items[0]: the patch changes metadata/name":   {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"replace","path":"/metadata/name","value":"x"}]`)},
+		"FAIL patches/h: items[0]: the patch changes metadata/labels":                                                                           {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"}}}` })},
+		"FAIL patches/h: items[0]: the patch changes metadata/name":                                                                             {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"replace","path":"/metadata/name","value":"x"}]`)},
+		"FAIL patches/h: items[0]: the patch of the template of MachineDeployment spec.template.spec.bootstrap.configRef: it cannot be applied": {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"add","path":"/spec/template/spec/nope/-","value":"x"}]`)},
+		"FAIL patches/h: items[0]: the patch of the template of Cluster spec.infrastructureRef: it removes spec, which":                         {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"spec":null}`)},
 		"FAIL request ID: the answer has another": {serve: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get(hook.RequestIDHeader) == "conformance-check" {
 				w.Header().Set(hook.RequestIDHeader, "x")
@@ -230,6 +243,43 @@ func TestCarelessExtensions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A patch that is wrong for one template is found, whichever of those of the requests it is.
+func TestPatchesOfEachTemplate(t *testing.T) {
+	seen := map[string]bool{}
+	collect := &extensionOf{hook: "GeneratePatches", answer: func(request map[string]any, _ int64) string {
+		for _, item := range request["items"].([]any) {
+			seen[templateOf(item)] = true
+		}
+		return `{"status":"Success"}`
+	}}
+	check(t, collect)
+	if len(seen) < 11 {
+		t.Errorf("the requests have %d templates: %v", len(seen), seen)
+	}
+	for template := range seen {
+		t.Run(template, func(t *testing.T) {
+			wrong := &extensionOf{hook: "GeneratePatches", answer: func(request map[string]any, n int64) string {
+				for _, item := range request["items"].([]any) {
+					if templateOf(item) == template {
+						return patch("JSONPatch", `[{"op":"remove","path":"/spec/nope"}]`)(map[string]any{"items": []any{item}}, n)
+					}
+				}
+				return `{"status":"Success"}`
+			}}
+			if text, want := check(t, wrong).String(), "FAIL patches/h: items[0]: the patch of the template of "; !strings.Contains(text, want) {
+				t.Errorf("the report lacks %q:\n%s", want, text)
+			}
+		})
+	}
+}
+
+// templateOf names a template of a request by its kind and its place in the topology.
+func templateOf(item any) string {
+	fields := item.(map[string]any)
+	holder := fields["holderReference"].(map[string]any)
+	return fmt.Sprintf("%v of %v", fields["object"].(map[string]any)["kind"], holder["kind"])
 }
 
 func reply(w http.ResponseWriter, answer string) bool {

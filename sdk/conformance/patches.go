@@ -1,12 +1,15 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 )
 
@@ -25,11 +28,49 @@ func validPatches(_ context.Context, h *handler) outcome {
 		if at < 0 {
 			return failed("items[%d]: the request has no template with uid %q", i, item.UID)
 		}
-		if err := validPatch(item, applied(request.Items[at].HolderReference.Kind)); err != nil {
+		template := &request.Items[at]
+		if item.PatchType == hooksv1.JSONMergePatchType && len(item.Patch) == 0 {
+			continue // of no change
+		}
+		fields := applied(template.HolderReference.Kind)
+		if err := validPatch(item, fields); err != nil {
 			return failed("items[%d]: %w", i, err)
 		}
+		// As Cluster API does, one patch goes onto what the ones before it made of the template.
+		patched, err := apply(item, template.Object.Raw, fields)
+		if err != nil {
+			return failed("items[%d]: the patch of the template of %s %s: %w", i, template.HolderReference.Kind, template.HolderReference.FieldPath, err)
+		}
+		template.Object.Raw = patched
 	}
 	return outcome{}
+}
+
+// apply returns the template with a patch, by the library that Cluster API applies it with. It fails when the patch
+// removes one of the fields, since Cluster API copies those that are there.
+func apply(item hooksv1.GeneratePatchesResponseItem, template []byte, fields []string) ([]byte, error) {
+	var patched []byte
+	var err error
+	if item.PatchType == hooksv1.JSONMergePatchType {
+		patched, err = jsonpatch.MergePatch(template, item.Patch)
+	} else {
+		var patch jsonpatch.Patch
+		if patch, err = jsonpatch.DecodePatch(item.Patch); err == nil {
+			patched, err = patch.Apply(template)
+		}
+	}
+	var before, after map[string]any
+	if err = cmp.Or(err, json.Unmarshal(template, &before), json.Unmarshal(patched, &after)); err != nil {
+		return nil, fmt.Errorf("it cannot be applied: %w", err)
+	}
+	for _, field := range fields {
+		path := strings.Split(field, "/")
+		_, was, _ := unstructured.NestedFieldNoCopy(before, path...)
+		if _, is, _ := unstructured.NestedFieldNoCopy(after, path...); was && !is {
+			return nil, fmt.Errorf("it removes %s, which Cluster API leaves as it is: remove what is in it", field)
+		}
+	}
+	return patched, nil
 }
 
 // applied are the fields of a template that Cluster API takes from a patch. Of the templates of a Cluster and
