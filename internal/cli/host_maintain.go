@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,16 +100,15 @@ func leavesItself(ctx context.Context, s *session, h *infrav1.Host) error {
 		return nil
 	}
 	machine, err := machineOf(ctx, s, h)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case machine == nil:
-		return fmt.Errorf("it is evacuated, and the machine that has it is gone without a reset: slipway host reset %s -n %s", h.Name, h.Namespace)
-	case !machine.DeletionTimestamp.IsZero():
-		return nil
 	}
-	if slices.ContainsFunc(machine.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "HostMachinePool" }) {
+	switch hosts.TenantOf(h, machine) {
+	case hosts.TenantGone:
+		return fmt.Errorf("it is evacuated, and the machine that has it is gone without a reset: slipway host reset %s -n %s", h.Name, h.Namespace)
+	case hosts.TenantLeaves, hosts.TenantOfPool:
 		return nil
+	case hosts.TenantStays:
 	}
 	for _, owner := range machine.OwnerReferences {
 		if owner.Kind == "Machine" {

@@ -38,7 +38,7 @@ func TestHostMaintenance(t *testing.T) {
 	// running has a host that a machine of an owner runs on; the names are those of host and machine.
 	running := func(name, ownerKind string) {
 		m := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: "a"}}}
-		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: ownerKind, Name: name + "-owner", UID: "u"}}
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: infrav1.GroupVersion.String(), Kind: ownerKind, Name: name + "-owner", UID: "u"}}
 		m.Spec.ClaimID, m.Spec.ProviderID = "claim-"+name, "slipway://"+ns+"/"+name+"/claim-"+name
 		create(t, m)
 		h := host(ns, name, "r1")

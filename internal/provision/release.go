@@ -89,48 +89,23 @@ func (r *removal) mayEmpty(ctx context.Context, h *infrav1.Host) error {
 	}
 	t, err := r.tenant(ctx, h)
 	switch {
-	case err != nil || t == tenantLeaves:
+	case err != nil || t == host.TenantLeaves:
 		return err
-	case t == tenantGone:
+	case t == host.TenantGone:
 		return r.orphaned(ctx, h)
 	}
 	return problem(ReasonClaimed, "--evacuate empties it first: a pool replaces its machine within its strategy, of others delete the Machine; nothing was changed",
 		"HostMachine %s of Cluster %s has the host %s", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName, r.key())
 }
 
-// tenant is what is known of the machine that has claimed a host.
-type tenant int
-
-const (
-	// tenantStays is a machine that nobody replaces by itself.
-	tenantStays tenant = iota
-	// tenantOfPool is one that its pool replaces once its host is evacuated.
-	tenantOfPool
-	// tenantLeaves is being deleted.
-	tenantLeaves
-	// tenantGone has no HostMachine any more.
-	tenantGone
-)
-
-func (r *removal) tenant(ctx context.Context, h *infrav1.Host) (tenant, error) {
+// tenant reads what is known of the machine that has claimed a host.
+func (r *removal) tenant(ctx context.Context, h *infrav1.Host) (host.Tenant, error) {
 	m := &infrav1.HostMachine{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: h.Spec.Claim.MachineName}, m)
-	switch {
-	case apierrors.IsNotFound(err):
-		return tenantGone, nil
-	case err != nil:
-		return tenantStays, err
-	case m.Spec.ClaimID != h.Spec.Claim.ClaimID:
-		return tenantGone, nil
-	case !m.DeletionTimestamp.IsZero():
-		return tenantLeaves, nil
+	if apierrors.IsNotFound(err) {
+		return host.TenantGone, nil
 	}
-	for _, owner := range m.OwnerReferences {
-		if owner.Kind == "HostMachinePool" {
-			return tenantOfPool, nil
-		}
-	}
-	return tenantStays, nil
+	return host.TenantOf(h, m), err
 }
 
 // evacuate waits until no machine has the host. Of a machine that nobody replaces it says
@@ -145,11 +120,11 @@ func (r *removal) evacuate(ctx context.Context) error {
 			return false, err
 		}
 		switch {
-		case t == tenantGone && r.Detach && host.Disconnected(h):
+		case t == host.TenantGone && r.Detach && host.Disconnected(h):
 			return true, nil // nobody proves that it is clean, and nobody claims it
-		case t == tenantGone && !host.Releasing(h):
+		case t == host.TenantGone && !host.Releasing(h):
 			return false, r.orphaned(ctx, h)
-		case t == tenantStays && !host.Releasing(h):
+		case t == host.TenantStays && !host.Releasing(h):
 			return false, problem(ReasonClaimed, fmt.Sprintf("delete the Machine that owns it, then run the same command again: kubectl -n %s get hostmachine %s -o jsonpath='{.metadata.ownerReferences[*].name}'", h.Namespace, h.Spec.Claim.MachineName),
 				"HostMachine %s of Cluster %s has the host %s, and no pool replaces it", h.Spec.Claim.MachineName, h.Spec.Claim.ClusterName, r.key())
 		}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/topology"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 func invalid(kind, name string, errs field.ErrorList) error {
@@ -49,7 +50,7 @@ func validateAdoption(m *infrav1.HostMachine, path *field.Path) field.ErrorList 
 		return nil
 	}
 	_, pooled := m.Labels[clusterv1.MachinePoolNameLabel]
-	pooled = pooled || slices.ContainsFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.Kind == "HostMachinePool" })
+	pooled = pooled || host.PoolOf(m) != nil
 	_, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]
 	var errs field.ErrorList
 	if pooled {
@@ -72,12 +73,12 @@ func validateAdoption(m *infrav1.HostMachine, path *field.Path) field.ErrorList 
 // validateEndpoint checks an endpoint that is set; a controller's condition tells
 // about one that is missing.
 func validateEndpoint(spec infrav1.HostClusterSpec, path *field.Path) field.ErrorList {
-	host := spec.ControlPlaneEndpoint.Host
-	if host == "" || spec.Endpoint.Type == infrav1.EndpointExternal {
+	address := spec.ControlPlaneEndpoint.Host
+	if address == "" || spec.Endpoint.Type == infrav1.EndpointExternal {
 		return nil
 	}
-	if _, err := netip.ParseAddr(host); err != nil {
-		return field.ErrorList{field.Invalid(path.Child("controlPlaneEndpoint", "host"), host,
+	if _, err := netip.ParseAddr(address); err != nil {
+		return field.ErrorList{field.Invalid(path.Child("controlPlaneEndpoint", "host"), address,
 			"must be an IP address with endpoint type HostVIP; for a DNS name set spec.endpoint.type to External")}
 	}
 	return nil

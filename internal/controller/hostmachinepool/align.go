@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // alignMembers passes on to members what changes without replacing them, and takes
@@ -60,10 +59,7 @@ func align(m *infrav1.HostMachine, s *scope) {
 // own makes m refer to its pool as the API has it now. A reference of an older version of
 // the API, or to an earlier object of that name, gives way.
 func own(m *infrav1.HostMachine, pool *infrav1.HostMachinePool) {
-	m.OwnerReferences = slices.DeleteFunc(m.OwnerReferences, func(ref metav1.OwnerReference) bool {
-		version, err := schema.ParseGroupVersion(ref.APIVersion)
-		return err == nil && version.Group == infrav1.GroupVersion.Group && ref.Kind == "HostMachinePool"
-	})
+	m.OwnerReferences = slices.DeleteFunc(m.OwnerReferences, host.IsPool)
 	m.OwnerReferences = append(m.OwnerReferences, ownerReference(pool))
 }
 

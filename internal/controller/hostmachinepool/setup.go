@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/predicates"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
@@ -60,10 +61,8 @@ func (r *Reconciler) releaseToPools(ctx context.Context, _ client.Object) []reco
 }
 
 func hostMachineToPool(_ context.Context, o client.Object) []reconcile.Request {
-	for _, ref := range o.GetOwnerReferences() {
-		if ref.Kind == "HostMachinePool" {
-			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}}}
-		}
+	if pool := host.PoolOf(o); pool != nil {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: pool.Name}}}
 	}
 	return nil
 }
