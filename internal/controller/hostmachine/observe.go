@@ -107,12 +107,8 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) error {
 	op := host.Observed(s.host)
 	switch {
 	case host.Bootstrapped(s.host):
-		if op != nil && op.Phase == infrav1.HostDesiredBootstrapped && !ptr.Deref(status.Initialization.Provisioned, false) {
-			ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", klog.KObj(s.host))
-		}
-		if op != nil && op.Phase == infrav1.HostDesiredAdopted && !ptr.Deref(status.Initialization.Provisioned, false) {
-			ctrl.LoggerFrom(ctx).Info("Adopted the node on a host", "Host", klog.KObj(s.host))
-			r.Recorder.Eventf(s.hostMachine, s.host, "Normal", "Adopted", "Adopt", "Adopted the node on Host %s as it is", s.host.Name)
+		if op != nil && !ptr.Deref(status.Initialization.Provisioned, false) {
+			r.reportNode(ctx, s, op.Phase)
 		}
 		// It never goes back: the contract wants it so.
 		status.Initialization.Provisioned = ptr.To(true)
@@ -122,6 +118,18 @@ func (r *Reconciler) mirror(ctx context.Context, s *scope) error {
 		}
 	}
 	return r.observeFailureDomain(ctx, s)
+}
+
+// reportNode logs, once, how the host became a node.
+func (r *Reconciler) reportNode(ctx context.Context, s *scope, by infrav1.HostDesiredPhase) {
+	switch by {
+	case infrav1.HostDesiredBootstrapped:
+		ctrl.LoggerFrom(ctx).Info("Bootstrapped host", "Host", klog.KObj(s.host))
+	case infrav1.HostDesiredAdopted:
+		ctrl.LoggerFrom(ctx).Info("Adopted the node on a host", "Host", klog.KObj(s.host))
+		r.Recorder.Eventf(s.hostMachine, s.host, "Normal", "Adopted", "Adopt", "Adopted the node on Host %s as it is", s.host.Name)
+	case infrav1.HostDesiredUpgraded, infrav1.HostDesiredRebooted, infrav1.HostDesiredReset:
+	}
 }
 
 // observeFailureDomain writes the failure domain as the HostCluster names it: its
