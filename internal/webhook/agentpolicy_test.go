@@ -187,6 +187,34 @@ func TestAgentsWriteOnlyTheirReports(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("applied under ever new names", func(t *testing.T) {
+		lease := fields{"apiVersion": coordinationv1.SchemeGroupVersion.String(), "kind": "Lease", "metadata": fields{"namespace": namespace, "name": "host-1"}, "spec": fields{"leaseDurationSeconds": 40}}
+		report := fields{"apiVersion": infrav1.GroupVersion.String(), "kind": "Host", "metadata": fields{"namespace": namespace, "name": "host-1"}, "status": fields{"bootID": "boot-3"}}
+		onLease, err := json.Marshal(lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		onStatus, err := json.Marshal(report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, apply := range map[string]func(manager client.FieldOwner) error{
+			"Lease": func(manager client.FieldOwner) error {
+				return agent.Patch(t.Context(), &coordinationv1.Lease{ObjectMeta: meta}, client.RawPatch(types.ApplyPatchType, onLease), manager, client.ForceOwnership)
+			},
+			"status": func(manager client.FieldOwner) error {
+				return agent.SubResource(status).Patch(t.Context(), &infrav1.Host{ObjectMeta: meta}, client.RawPatch(types.ApplyPatchType, onStatus), manager, client.ForceOwnership)
+			},
+		} {
+			var refused error
+			for i := 0; i < 40 && refused == nil; i++ {
+				refused = apply(client.FieldOwner(fmt.Sprint("name-", i)))
+			}
+			if !apierrors.IsForbidden(refused) || !strings.Contains(refused.Error(), "metadata.managedFields: ") {
+				t.Errorf("%s: want a refusal, got %v", what, refused)
+			}
+		}
+	})
 	t.Run("another Lease", func(t *testing.T) {
 		made := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "another", Annotations: map[string]string{infrav1.HostBundlesAnnotation: "https://theirs"}}}
 		if err := agent.Create(t.Context(), made); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "metadata.annotations: ") {
