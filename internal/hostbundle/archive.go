@@ -17,13 +17,18 @@ import (
 var inLayout = regexp.MustCompile(`^(` + ocispec.ImageLayoutFile + `|` + ocispec.ImageIndexFile + `|` + ocispec.ImageBlobsDir + `/sha256/[0-9a-f]{64})$`)
 
 // Extract writes the layout in a tar archive, such as the one of a release, into an empty
-// directory. What else is in the archive is refused.
+// directory. What else is in the archive is refused, and so is what takes more room than the archive.
 func Extract(archive, dir string) error {
 	f, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	left := info.Size()
 	if err := os.MkdirAll(filepath.Join(dir, ocispec.ImageBlobsDir, "sha256"), 0o700); err != nil {
 		return err
 	}
@@ -41,6 +46,10 @@ func Extract(archive, dir string) error {
 		}
 		if header.Typeflag != tar.TypeReg || !inLayout.MatchString(name) {
 			return fail(ReasonCorrupt, "%s holds %q, which is no part of an OCI image layout", archive, header.Name)
+		}
+		// The holes of a sparse file take no room in the archive, and fill a disk.
+		if left -= header.Size; header.Size < 0 || left < 0 {
+			return fail(ReasonCorrupt, "%s holds more than it has bytes", archive)
 		}
 		if err := extract(filepath.Join(dir, name), files); err != nil {
 			return fmt.Errorf("%s: %s: %w", archive, name, err)

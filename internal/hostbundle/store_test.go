@@ -2,10 +2,13 @@ package hostbundle
 
 import (
 	"archive/tar"
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -331,5 +334,57 @@ func TestExtract(t *testing.T) {
 	}
 	if err := Extract(cut, t.TempDir()); err == nil {
 		t.Error("no error for an archive that is cut off")
+	}
+}
+
+// sparseArchive has a file with one byte, which says that it has so many: the rest are holes.
+func sparseArchive(t *testing.T, name string, size int64) string {
+	t.Helper()
+	block := func(name string, kind byte, size int) []byte {
+		b := make([]byte, 512)
+		copy(b, name)
+		copy(b[100:], fmt.Sprintf("%07o\x00%07o\x00%07o\x00%011o\x00%011o\x00", 0o644, 0, 0, size, 0))
+		copy(b[148:], "        ")
+		b[156] = kind
+		copy(b[257:], "ustar\x0000")
+		sum := 0
+		for _, c := range b {
+			sum += int(c)
+		}
+		copy(b[148:], fmt.Sprintf("%06o\x00 ", sum))
+		return b
+	}
+	padded := func(content string) []byte {
+		return append([]byte(content), make([]byte, (512-len(content)%512)%512)...)
+	}
+	records := ""
+	for _, record := range []string{"GNU.sparse.size=" + strconv.FormatInt(size, 10), "GNU.sparse.numblocks=1", "GNU.sparse.map=0,1", "GNU.sparse.name=" + name} {
+		n := len(record) + 3
+		for len(strconv.Itoa(n))+len(record)+2 != n {
+			n++
+		}
+		records += fmt.Sprintf("%d %s\n", n, record)
+	}
+	path := filepath.Join(t.TempDir(), "sparse.tar")
+	archive := bytes.Join([][]byte{block("header", 'x', len(records)), padded(records), block("file", '0', 1), padded("x"), make([]byte, 1024)}, nil)
+	if err := os.WriteFile(path, archive, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// An archive that nobody signed takes no more room than it has itself.
+func TestSparseArchiveFillsNoDisk(t *testing.T) {
+	out := t.TempDir()
+	name := "blobs/sha256/" + strings.Repeat("0", 64)
+	var own *Error
+	if err := Extract(sparseArchive(t, name, 1<<26), out); !errors.As(err, &own) || own.Reason != ReasonCorrupt {
+		t.Errorf("the error is %v", err)
+	}
+	if info, err := os.Stat(filepath.Join(out, name)); err == nil {
+		t.Errorf("%d bytes were written", info.Size())
+	}
+	if err := Extract(sparseArchive(t, name, 512), t.TempDir()); err != nil {
+		t.Errorf("a file that fits: %v", err)
 	}
 }
