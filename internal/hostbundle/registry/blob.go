@@ -21,6 +21,7 @@ func (r *Repository) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.D
 	if s.Has(d) {
 		return nil
 	}
+	r.busy = 0
 	var damaged bool
 	return r.patiently(ctx, func(ctx context.Context) error {
 		begun := s.Have(d)

@@ -75,6 +75,8 @@ func TestNoSourceDripsForEver(t *testing.T) {
 		"a byte for each request":     {http.StatusOK, time.Millisecond, size, true},
 		"nothing at all":              {http.StatusOK, 0, size, false},
 		"an error that does not end":  {http.StatusInternalServerError, 0, size, false},
+		"it is busy for ever":         {http.StatusServiceUnavailable, time.Millisecond, 1, false},
+		"too many requests for ever":  {http.StatusTooManyRequests, time.Millisecond, 1, false},
 		"a refusal that does not end": {http.StatusForbidden, 30 * time.Second, size, false},
 	} {
 		for what, ask := range map[string]func(context.Context, *Repository, hostbundle.Staging) error{

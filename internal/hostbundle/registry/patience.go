@@ -29,8 +29,9 @@ const (
 	patientTries, hastyTries = 8, 2
 	// longestWait is the longest time between two tries.
 	longestWait = 30 * time.Second
-	// queue is how long a server may say that it is busy.
-	queue = 2 * time.Hour
+	// longQueue is how long, all in all, a server may say that it is busy while it describes a bundle
+	// or sends content; shortQueue where there is another source.
+	longQueue, shortQueue = 2 * time.Hour, 2 * time.Minute
 )
 
 // againError is what another try may mend.
@@ -62,8 +63,8 @@ func pause(failures int) time.Duration {
 
 // patiently tries until something works, fails for good, or failed too often on end.
 func (r *Repository) patiently(ctx context.Context, try func(context.Context) error) error {
-	began := time.Now()
 	for failures := 0; ; {
+		began := time.Now()
 		err := r.judge(try(ctx))
 		if err == nil {
 			return nil
@@ -76,14 +77,14 @@ func (r *Repository) patiently(ctx context.Context, try func(context.Context) er
 		var wait time.Duration
 		switch {
 		case errors.As(err, &busy):
-			if time.Since(began) > queue {
-				return fmt.Errorf("%s: %w for %s already", r, err, queue)
+			wait = max(busy.after, r.wait(1))
+			if r.busy += time.Since(began) + wait; r.busy > r.queue {
+				return &hostbundle.Error{Reason: hostbundle.ReasonUnreachable, Err: fmt.Errorf("%s: %w for %s already", r, err, r.queue)}
 			}
-			wait = busy.after
 		case !errors.As(err, &again):
 			return err
 		case again.progress:
-			failures, began = 0, time.Now()
+			failures = 0
 			wait = r.wait(0)
 		default:
 			if failures++; failures >= r.tries {

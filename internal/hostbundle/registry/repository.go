@@ -55,8 +55,8 @@ type Options struct {
 	ConfigFile string
 	// TLS is used instead of CAFile and the system's CAs. May be nil.
 	TLS *tls.Config
-	// Hasty gives up within seconds where others are waited for two minutes: there is another
-	// source to ask.
+	// Hasty gives up within seconds where others are waited for two minutes, and a server that is busy
+	// within two minutes instead of two hours: there is another source to ask.
 	Hasty bool
 }
 
@@ -66,6 +66,8 @@ type Repository struct {
 	remote  *remote.Repository
 	// tries is how often on end something may fail without any progress.
 	tries int
+	// queue is how long the server may say that it is busy, busy how long it has said so.
+	queue, busy time.Duration
 	// wait is how long to wait after so many failures on end; for tests.
 	wait func(failures int) time.Duration
 }
@@ -104,9 +106,9 @@ func New(o Options) (*Repository, error) {
 	}
 	repository.Client, repository.PlainHTTP = client, loopback(repository.Reference.Host()) && o.TLS == nil && o.CAFile == ""
 	repository.MaxMetadataBytes, repository.TagListMaxPages, repository.ReferrerListMaxPages = hostbundle.MaxDocument, maxPages, maxPages
-	r := &Repository{address: o.Address, remote: repository, tries: patientTries, wait: pause}
+	r := &Repository{address: o.Address, remote: repository, tries: patientTries, queue: longQueue, wait: pause}
 	if o.Hasty {
-		r.tries = hastyTries
+		r.tries, r.queue = hastyTries, shortQueue
 	}
 	return r, nil
 }
@@ -180,6 +182,7 @@ func (r *Repository) Versions(ctx context.Context) ([]string, error) {
 // *hostbundle.Error when there is no such bundle, when it must not be used, or when the
 // registry may not be read.
 func (r *Repository) Stage(ctx context.Context, s hostbundle.Staging, tag, architecture string) error {
+	r.busy = 0
 	described := &description{Repository: r}
 	ctx = withBudget(ctx, maxDescription)
 	named, data, err := described.document(ctx, tag)
