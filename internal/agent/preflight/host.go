@@ -27,7 +27,7 @@ type System struct {
 }
 
 // ReadFile implements Host.
-func (s System) ReadFile(path string) ([]byte, error) { return os.ReadFile(s.FS.Path(path)) }
+func (s System) ReadFile(path string) ([]byte, error) { return s.FS.ReadFile(path) }
 
 // Glob implements Host.
 func (s System) Glob(pattern string) []string {

@@ -36,7 +36,7 @@ func (a *Agent) managed() bool {
 
 func (a *Agent) bundleKeys() (hostbundle.PublicKeys, error) {
 	path := a.Config.Software.PublicKeyFile
-	data, err := os.ReadFile(a.Root.Path(path))
+	data, err := a.Root.ReadFile(path)
 	if err != nil {
 		return hostbundle.PublicKeys{}, fmt.Errorf("the public keys of host bundles: %w; software.publicKeyFile of the agent's configuration names the file", err)
 	}

@@ -63,7 +63,7 @@ func lookAt(root hostfs.Root, e Entry) (Entry, error) {
 }
 
 func digestOf(path string) (digest.Digest, error) {
-	f, err := os.Open(path)
+	f, err := hostfs.Open(path)
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +75,7 @@ func digestOf(path string) (digest.Digest, error) {
 // is only recorded has no list: it is about to be removed.
 func intact(dir string, c hostbundle.Component) (bool, error) {
 	for _, want := range c.Files {
-		f, err := os.Open(filepath.Join(dir, want.Path))
+		f, err := hostfs.Open(filepath.Join(dir, want.Path))
 		if errors.Is(err, fs.ErrNotExist) {
 			return false, nil
 		}

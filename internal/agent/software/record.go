@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 
@@ -93,7 +92,7 @@ type Record struct {
 }
 
 func readRecord(root hostfs.Root) (Record, error) {
-	data, err := os.ReadFile(root.Path(recordPath))
+	data, err := root.ReadFile(recordPath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, nil
 	}

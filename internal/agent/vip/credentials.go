@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
-	"os"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -40,14 +39,14 @@ const certificateLife = 24 * time.Hour
 type files struct{ local, authority []byte }
 
 func (s *LocalServer) readFiles() (files, error) {
-	local, err := os.ReadFile(s.Root.Path(localConfig))
+	local, err := s.Root.ReadFile(localConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return files{}, ErrNoControlPlane
 	}
 	if err != nil {
 		return files{}, err
 	}
-	ca, err := os.ReadFile(s.Root.Path(authority))
+	ca, err := s.Root.ReadFile(authority)
 	return files{local: local, authority: ca}, err
 }
 

@@ -2,7 +2,6 @@ package bootstrap
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -21,7 +20,7 @@ type account struct {
 }
 
 func lookupUser(root hostfs.Root, name string) (account, bool) {
-	fields, ok := entry(root.Path(passwdFile), name, 6)
+	fields, ok := entry(root, passwdFile, name, 6)
 	if !ok {
 		return account{}, false
 	}
@@ -31,7 +30,7 @@ func lookupUser(root hostfs.Root, name string) (account, bool) {
 }
 
 func lookupGroup(root hostfs.Root, name string) (int, bool) {
-	fields, ok := entry(root.Path(groupFile), name, 3)
+	fields, ok := entry(root, groupFile, name, 3)
 	if !ok {
 		return 0, false
 	}
@@ -40,8 +39,8 @@ func lookupGroup(root hostfs.Root, name string) (int, bool) {
 }
 
 // entry returns the fields of a line that begins with the name.
-func entry(path, name string, count int) ([]string, bool) {
-	data, err := os.ReadFile(path)
+func entry(root hostfs.Root, path, name string, count int) ([]string, bool) {
+	data, err := root.ReadFile(path)
 	if err != nil {
 		return nil, false
 	}

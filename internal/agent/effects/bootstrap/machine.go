@@ -90,7 +90,7 @@ func (a Applier) timeClient(n cloudconfig.NTP) (cloudconfig.File, string, error)
 		file.Content = []byte(chronyLines(n))
 		return file, "chrony", nil
 	case a.Runner.Has("chronyd") && a.exists(chronyConfig):
-		old, err := os.ReadFile(a.Root.Path(chronyConfig))
+		old, err := a.Root.ReadFile(chronyConfig)
 		own := chronyBlock.ReplaceAllString(string(old), "")
 		if own != "" && !strings.HasSuffix(own, "\n") {
 			own += "\n" // the block is found again by its first line

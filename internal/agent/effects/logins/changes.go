@@ -59,7 +59,7 @@ func compare(before, now journal.Logins, made *journal.LoginChanges) {
 		switch is := now.Sudoers[path]; {
 		case !existed:
 			made.Sudoers = append(made.Sudoers, path)
-		case is != was:
+		case !sameRules(was, is):
 			set(&made.Edited, path, is)
 		}
 	}
@@ -176,7 +176,7 @@ func Left(root hostfs.Root, made journal.LoginChanges) ([]string, error) {
 		}
 	}
 	for _, path := range sorted(made.Edited) {
-		if now.Sudoers[path] == made.Edited[path] {
+		if sameRules(made.Edited[path], now.Sudoers[path]) {
 			left = append(left, "changed sudo rules in "+path)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
@@ -148,16 +149,42 @@ func readSudoers(root hostfs.Root) (map[string]string, error) {
 	}
 	digests := map[string]string{}
 	for _, path := range paths {
-		data, err := os.ReadFile(root.Path(path))
+		is, err := rulesIn(root, path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		digests[path] = digest(data)
+		digests[path] = is
 	}
 	return digests, nil
+}
+
+// rulesIn describes what may be a file of sudo's rules: digest, mode and owner. sudo reads nothing but files; what else
+// has the name, such as a link to a file that comes later, is there all the same.
+func rulesIn(root hostfs.Root, path string) (string, error) {
+	if _, err := os.Lstat(root.Path(path)); err != nil {
+		return "", err
+	}
+	info, err := os.Stat(root.Path(path))
+	if err != nil || !info.Mode().IsRegular() {
+		return "no file", nil //nolint:nilerr // a link that leads nowhere
+	}
+	data, err := root.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	is := digest(data)
+	if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+		is += fmt.Sprintf(" %o %d:%d", owner.Mode, owner.Uid, owner.Gid)
+	}
+	return is, nil
+}
+
+// sameRules compares two of them; before may be of an agent that had the digest alone.
+func sameRules(before, now string) bool {
+	return before == now || strings.HasPrefix(now, before+" ") && !strings.Contains(before, " ")
 }
 
 // MaxKeys bounds a file of SSH keys, in bytes: its user may have made it as large as they like.
@@ -186,7 +213,7 @@ func keyLines(root hostfs.Root, path string) ([]string, error) {
 // lines returns the fields of each line of a file of accounts; none of a file that is
 // not there.
 func lines(root hostfs.Root, path string, least int) ([][]string, error) {
-	data, err := os.ReadFile(root.Path(path))
+	data, err := root.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -131,7 +131,7 @@ var containerMounts = []string{"/io.containerd.grpc.v1.cri/sandboxes/", "/io.con
 // mounts are all of the agent's mount namespace by their mount point; one on top of another has a
 // number. The value has the type of the file system and what of it is mounted.
 func (c Cleaner) mounts() (entries, error) {
-	data, err := os.ReadFile(c.Root.Path("/proc/self/mountinfo"))
+	data, err := c.Root.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}

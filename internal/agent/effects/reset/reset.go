@@ -131,7 +131,7 @@ const (
 // etcdData is the directory with the data of etcd as its static pod mounts it; empty on a host
 // without etcd.
 func (c Cleaner) etcdData() (string, error) {
-	manifest, err := os.ReadFile(c.Root.Path(etcdManifest))
+	manifest, err := c.Root.ReadFile(etcdManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -5,10 +5,11 @@ import (
 	"context"
 	"encoding/pem"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 )
 
 // The certificates that the system trusts are made of those of packages and of the operator, by a program of the
@@ -31,7 +32,7 @@ func (p *packageFiles) trusted(c Cleaner, ch change) (trusted, is bool) {
 		}
 		return below(trustSources, target) || below(trustMade, target), true
 	}
-	content, err := os.ReadFile(c.Root.Path(ch.name))
+	content, err := c.Root.ReadFile(ch.name)
 	if err != nil || !bytes.Contains(content, []byte("-----BEGIN CERTIFICATE-----")) {
 		return err == nil && ch.before != "", true // the same in the format of another program
 	}
@@ -40,7 +41,7 @@ func (p *packageFiles) trusted(c Cleaner, ch change) (trusted, is bool) {
 		for _, dir := range trustSources {
 			_ = filepath.WalkDir(c.Root.Path(dir), func(at string, d fs.DirEntry, err error) error {
 				if err == nil && !d.IsDir() {
-					data, _ := os.ReadFile(at) //nolint:gosec // whoever changes these directories can have the system trust anything
+					data, _ := hostfs.ReadFile(at) // whoever changes these directories can have the system trust anything
 					eachCertificate(data, func(der string) { p.certificates[der] = true })
 				}
 				return nil

@@ -80,7 +80,7 @@ func (c *onControlPlane) renderEtcd(ctx context.Context, clusterConfiguration st
 		return nil, operation.Failf(operation.ReasonKubeadmFailed, operation.RetryAfterReset, err,
 			"have kubeadm of %s tell its etcd; its output is in %s on the host", c.version, bootstrap.LogFile)
 	}
-	data, err := os.ReadFile(c.Root.Path(filepath.Join(dir, "etcd.yaml")))
+	data, err := c.Root.ReadFile(filepath.Join(dir, "etcd.yaml"))
 	var wanted *corev1.Pod
 	if err == nil {
 		wanted, err = parseManifest(data)

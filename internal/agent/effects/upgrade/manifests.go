@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -33,7 +32,7 @@ func manifestPath(component string) string { return filepath.Join(manifests, com
 
 // manifest reads the manifest of a static pod.
 func (u Upgrader) manifest(component string) (*corev1.Pod, error) {
-	data, err := os.ReadFile(u.Root.Path(manifestPath(component)))
+	data, err := u.Root.ReadFile(manifestPath(component))
 	if err == nil {
 		var pod *corev1.Pod
 		if pod, err = parseManifest(data); err == nil {

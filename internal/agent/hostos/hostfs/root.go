@@ -1,6 +1,10 @@
 package hostfs
 
 import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -27,8 +31,36 @@ func (r Root) Path(path string) string {
 	return filepath.Join(string(r), path)
 }
 
-// ReadFile reads the file that the absolute path names below the root.
-func (r Root) ReadFile(path string) ([]byte, error) { return os.ReadFile(r.Path(path)) }
+// ReadFile reads the regular file that the absolute path names below the root.
+func (r Root) ReadFile(path string) ([]byte, error) { return ReadFile(r.Path(path)) }
+
+// ReadFile is os.ReadFile for regular files alone: a pipe, which a tenant may have put in the place of
+// a file, would wait for a writer for ever, and devices act when they are opened.
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	return io.ReadAll(f)
+}
+
+// Open is os.Open for regular files alone.
+func Open(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errIrregular}
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: errors.Join(cmp.Or(err, errIrregular), f.Close())}
+	}
+	return f, nil
+}
+
+var errIrregular = errors.New("not a regular file")
 
 // Space is how many bytes may be written below an absolute path of the host by others than
 // root, and how many its file system has; of a path that is not there yet, where it would be
@@ -39,9 +71,9 @@ func (r Root) Space(path string) (free, size int64, err error) {
 			break
 		}
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(r.Path(path), &fs); err != nil {
+	var is unix.Statfs_t
+	if err := unix.Statfs(r.Path(path), &is); err != nil {
 		return 0, 0, err
 	}
-	return int64(fs.Bavail) * fs.Bsize, int64(fs.Blocks) * fs.Bsize, nil
+	return int64(is.Bavail) * is.Bsize, int64(is.Blocks) * is.Bsize, nil
 }

@@ -121,17 +121,17 @@ func (c Collector) Identity(node Node) (string, error) {
 
 // BootID returns the kernel's ID of this boot; empty when it cannot be read.
 func BootID(root hostfs.Root) string {
-	data, _ := os.ReadFile(root.Path("/proc/sys/kernel/random/boot_id"))
+	data, _ := root.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data))
 }
 
 func (c Collector) line(path string) string {
-	data, _ := os.ReadFile(c.Root.Path(path))
+	data, _ := c.Root.ReadFile(path)
 	return strings.TrimSpace(string(data))
 }
 
 func (c Collector) operatingSystem() string {
-	return OSRelease(func(path string) ([]byte, error) { return os.ReadFile(c.Root.Path(path)) })["PRETTY_NAME"]
+	return OSRelease(func(path string) ([]byte, error) { return c.Root.ReadFile(path) })["PRETTY_NAME"]
 }
 
 // OSRelease returns the fields of os-release(5); none where it cannot be read.

@@ -188,7 +188,7 @@ func write(path, content string) error {
 
 // read returns the content of a file, or the mark of a new one.
 func read(path string) (string, error) {
-	data, err := os.ReadFile(path)
+	data, err := hostfs.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return madeMark + "\n", nil
 	}
