@@ -33,13 +33,25 @@ var computed = []string{"security.selinux", "security.ima", "security.evm", "sec
 
 // AttributesOf returns those of an open file or directory, by its descriptor. A file system that has none is no error.
 func AttributesOf(fd int) (Attributes, error) {
-	a := Attributes{}
+	a, err := attributes(func(list []byte) (int, error) { return unix.Flistxattr(fd, list) },
+		func(name string, value []byte) (int, error) { return unix.Fgetxattr(fd, name, value) })
 	flags := inodeFlags(fd)
 	a.Immutable, a.AppendOnly = flags&flagImmutable != 0, flags&flagAppendOnly != 0
-	names, err := extendedNames(fd)
+	return a, err
+}
+
+// AttributesAt returns those of a link, a pipe, a device or a socket, which cannot be opened for that.
+func AttributesAt(path string) (Attributes, error) {
+	return attributes(func(list []byte) (int, error) { return unix.Llistxattr(path, list) },
+		func(name string, value []byte) (int, error) { return unix.Lgetxattr(path, name, value) })
+}
+
+func attributes(list func([]byte) (int, error), get func(string, []byte) (int, error)) (Attributes, error) {
+	a := Attributes{}
+	names, err := extendedNames(list)
 	for _, name := range names {
 		value := make([]byte, 1<<16) // XATTR_SIZE_MAX
-		n, err := unix.Fgetxattr(fd, name, value)
+		n, err := get(name, value)
 		if errors.Is(err, unix.ENODATA) {
 			continue
 		}
@@ -62,13 +74,13 @@ func inodeFlags(fd int) uint32 {
 	return flags
 }
 
-func extendedNames(fd int) ([]string, error) {
-	size, err := unix.Flistxattr(fd, nil)
+func extendedNames(of func([]byte) (int, error)) ([]string, error) {
+	size, err := of(nil)
 	if size <= 0 || err != nil {
 		return nil, unlessUnsupported(err)
 	}
 	list := make([]byte, size)
-	if size, err = unix.Flistxattr(fd, list); err != nil {
+	if size, err = of(list); err != nil {
 		return nil, unlessUnsupported(err)
 	}
 	names := strings.Split(strings.TrimRight(string(list[:size]), "\x00"), "\x00")
@@ -84,43 +96,84 @@ func unlessUnsupported(err error) error {
 	return err
 }
 
-// SetAttributes gives a file or directory of root's the attributes. In a directory that a user can write to it
-// is an error: the user may have moved another file there.
+// SetAttributes gives an entry of root's the attributes. In a directory that a user can write to it is an error: the
+// user may have moved another file there.
 func (d *Dir) SetAttributes(name string, want Attributes) error {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return d.wrap(err, name)
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return d.setIrregular(name, want)
+	}
 	return d.withInode(name, func(f *os.File) error {
-		is, err := AttributesOf(int(f.Fd()))
+		fd := int(f.Fd())
+		is, err := AttributesOf(fd)
 		if err != nil || is.equal(want) {
 			return err
 		}
 		if !d.exclusive {
-			return fmt.Errorf("%s is in a directory that user %d can write to, where root sets no attributes; set them by hand", d.Path(name), uidOf(d.info))
+			return d.notExclusive(name)
 		}
-		errs := []error{unlock(f)}
-		for name := range is.Extended {
-			if _, stays := want.Extended[name]; !stays {
-				errs = append(errs, unix.Fremovexattr(int(f.Fd()), name))
-			}
-		}
-		for _, name := range slices.Sorted(maps.Keys(want.Extended)) {
-			if !bytes.Equal(is.Extended[name], want.Extended[name]) {
-				errs = append(errs, unix.Fsetxattr(int(f.Fd()), name, want.Extended[name], 0))
-			}
-		}
+		err = errors.Join(unlock(f), setExtended(is, want, func(name string) error { return unix.Fremovexattr(fd, name) },
+			func(name string, value []byte) error { return unix.Fsetxattr(fd, name, value, 0) }))
 		if want.Immutable || want.AppendOnly {
-			flags := inodeFlags(int(f.Fd()))
+			flags := inodeFlags(fd)
 			if want.Immutable {
 				flags |= flagImmutable
 			}
 			if want.AppendOnly {
 				flags |= flagAppendOnly
 			}
-			errs = append(errs, unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags)))
+			err = errors.Join(err, unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags)))
 		}
-		if err := errors.Join(errs...); err != nil {
+		if err != nil {
 			return fmt.Errorf("set the attributes of %s: %w", d.Path(name), err)
 		}
 		return SyncFile(f)
 	})
+}
+
+// setIrregular is SetAttributes for what cannot be opened. The kernel takes its name in the open directory.
+func (d *Dir) setIrregular(name string, want Attributes) error {
+	dir, err := d.root.Open(".")
+	if err != nil {
+		return d.wrap(err, name)
+	}
+	defer func() { _ = dir.Close() }()
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+	is, err := AttributesAt(path)
+	if err != nil || is.equal(want) {
+		return err
+	}
+	if !d.exclusive {
+		return d.notExclusive(name)
+	}
+	err = setExtended(is, want, func(name string) error { return unix.Lremovexattr(path, name) },
+		func(name string, value []byte) error { return unix.Lsetxattr(path, name, value, 0) })
+	if err != nil {
+		return fmt.Errorf("set the attributes of %s: %w", d.Path(name), err)
+	}
+	return d.sync()
+}
+
+func (d *Dir) notExclusive(name string) error {
+	return fmt.Errorf("%s is in a directory that user %d can write to, where root sets no attributes; set them by hand", d.Path(name), uidOf(d.info))
+}
+
+func setExtended(is, want Attributes, remove func(string) error, set func(string, []byte) error) error {
+	var errs []error
+	for name := range is.Extended {
+		if _, stays := want.Extended[name]; !stays {
+			errs = append(errs, remove(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want.Extended)) {
+		if !bytes.Equal(is.Extended[name], want.Extended[name]) {
+			errs = append(errs, set(name, want.Extended[name]))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (a Attributes) equal(b Attributes) bool {
@@ -157,18 +210,46 @@ func (d *Dir) withInode(name string, do func(*os.File) error) error {
 }
 
 // unlocked calls do again when it is not permitted, after the entry, what is below it, and the directory itself
-// may be changed. Only root can have locked them.
+// may be changed. Only root can have locked them. What outlives that, the directory and a file with another name
+// elsewhere, is locked again.
 func (d *Dir) unlocked(name string, do func() error) error {
 	err := do()
 	if !errors.Is(err, unix.EPERM) {
 		return err
 	}
-	_ = d.withInode(".", unlock)
-	_ = fs.WalkDir(d.root.FS(), name, func(at string, _ fs.DirEntry, err error) error {
-		if err == nil {
-			_ = d.withInode(at, unlock)
+	var relock []func()
+	defer func() {
+		for _, again := range relock {
+			again()
 		}
+	}()
+	again := func(f *os.File) func() {
+		flags := inodeFlags(int(f.Fd()))
+		return func() { _ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags)) }
+	}
+	if top, err := d.root.Open("."); err == nil {
+		relock = append(relock, again(top), func() { _ = top.Close() })
+		_ = unlock(top)
+	}
+	_ = fs.WalkDir(d.root.FS(), name, func(at string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // do says what cannot be done
+		}
+		_ = d.withInode(at, func(f *os.File) error {
+			if inodeFlags(int(f.Fd()))&(flagImmutable|flagAppendOnly) == 0 {
+				return nil
+			}
+			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && linksOf(info) > 1 && len(relock) < maxRelocked {
+				if held, err := d.root.OpenFile(at, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0); err == nil {
+					relock = append(relock, again(held), func() { _ = held.Close() })
+				}
+			}
+			return unlock(f)
+		})
 		return nil
 	})
 	return do()
 }
+
+// maxRelocked bounds the files that are open at a time to be locked again.
+const maxRelocked = 128

@@ -167,15 +167,54 @@ func (d *Dir) stage(staged string, perm fs.FileMode, uid, gid int, fill func(io.
 	return finish(f, perm, uid, gid, fill)
 }
 
+// Rewrite changes the content of a file that has several names under all of them, where only root can write to the
+// directory; elsewhere, and for a file with one name, it is Replace. A power cut leaves the new content up to some byte, followed by
+// the old.
+func (d *Dir) Rewrite(name string, data []byte, perm fs.FileMode, uid, gid int) error {
+	if info, err := d.root.Lstat(name); err != nil || !info.Mode().IsRegular() || linksOf(info) == 1 || !d.exclusive {
+		return d.Replace(name, data, perm, uid, gid)
+	}
+	if err := before(Create, d.Path(name)); err != nil {
+		return err
+	}
+	return d.unlocked(name, func() error { return d.overwrite(name, data, perm, uid, gid) })
+}
+
 func (d *Dir) overwrite(name string, data []byte, perm fs.FileMode, uid, gid int) error {
-	f, _, err := d.open(name, os.O_WRONLY)
+	f, _, err := d.open(name, os.O_RDWR)
 	if err != nil {
 		return err
 	}
-	if err := f.Truncate(0); err != nil {
-		return errors.Join(err, f.Close())
+	return finish(f, perm, uid, gid, func(io.Writer) error {
+		_, err := f.WriteAt(data, 0)
+		return errors.Join(err, f.Truncate(int64(len(data))))
+	})
+}
+
+// Node makes a pipe or a device, of the kind and number of mknod(2), in place of what is there.
+func (d *Dir) Node(name string, kind uint32, device uint64, perm fs.FileMode, uid, gid int) error {
+	staged := filepath.Base(Staged(name))
+	if err := before(Create, d.Path(staged)); err != nil {
+		return err
 	}
-	return finish(f, perm, uid, gid, contents(data))
+	if err := d.unlink(staged); err != nil {
+		return err
+	}
+	dir, err := d.root.Open(".")
+	if err != nil {
+		return d.wrap(err, staged)
+	}
+	err = errors.Join(unix.Mknodat(int(dir.Fd()), staged, kind|unowned, int(device)), dir.Close())
+	if err == nil {
+		err = errors.Join(d.root.Lchown(staged, ours(uid), ours(gid)), d.root.Chmod(staged, perm))
+	}
+	if err == nil {
+		err = d.rename(staged, name)
+	}
+	if err != nil {
+		return errors.Join(d.wrap(err, name), d.discard(staged))
+	}
+	return nil
 }
 
 // OpenLog opens a file for appending, which only the user of the process can read. It replaces
@@ -243,6 +282,17 @@ func (d *Dir) SetOwner(name string, perm fs.FileMode, uid, gid int) error {
 		return err
 	}
 	return d.Replace(name, data, perm, uid, gid)
+}
+
+// SetLinkOwner gives a symbolic link another owner and group, in a directory that only root can write to.
+func (d *Dir) SetLinkOwner(name string, uid, gid int) error {
+	if !d.exclusive {
+		return d.notExclusive(name)
+	}
+	if err := d.root.Lchown(name, ours(uid), ours(gid)); err != nil {
+		return d.wrap(err, name)
+	}
+	return nil
 }
 
 // maxCopied bounds the file that SetOwner replaces, in bytes.
@@ -324,7 +374,10 @@ func (d *Dir) Link(target, name string) error {
 	if err := d.root.Symlink(target, staged); err != nil {
 		return d.wrap(err, staged)
 	}
-	return d.rename(staged, name)
+	if err := d.rename(staged, name); err != nil {
+		return errors.Join(err, d.discard(staged))
+	}
+	return nil
 }
 
 // Remove removes a file, a link or an empty directory, and what an interrupted Replace or Link

@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +23,13 @@ func Temporary(name string) string { return "." + name + "." }
 // Staged is the path at which Replace, Link and WriteJSON prepare what is to be at path. It is in
 // the same directory, and hidden, so that no service reads it as one of its drop-ins.
 func Staged(path string) string {
-	return filepath.Join(filepath.Dir(path), ".slipway-"+filepath.Base(path))
+	const prefix, longest = ".slipway-", 255 // NAME_MAX
+	name := filepath.Base(path)
+	if len(prefix+name) > longest {
+		sum := sha256.Sum256([]byte(name))
+		name = hex.EncodeToString(sum[:])
+	}
+	return filepath.Join(filepath.Dir(path), prefix+name)
 }
 
 // Write replaces the file at path by data with the given permissions, owned by the caller.

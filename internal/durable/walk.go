@@ -300,3 +300,10 @@ func uidOf(info fs.FileInfo) int {
 	}
 	return nobody
 }
+
+func linksOf(info fs.FileInfo) uint64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(stat.Nlink) //nolint:unconvert // it has 32 bits on other processors
+	}
+	return 1
+}

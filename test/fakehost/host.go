@@ -75,6 +75,11 @@ func New(t testing.TB) *Host {
 	} {
 		write(t, root.Path(path), content)
 	}
+	for _, dir := range []string{"/root", "/home", "/etc/sudoers.d", "/usr/lib", "/usr/share", "/var/log", "/var/spool", "/var/tmp", "/tmp"} {
+		if err := os.MkdirAll(root.Path(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	h := &Host{Root: root, Programs: &Programs{root: root}, Network: &Network{
 		addresses: []network.Address{{Link: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24")}},
 	}}

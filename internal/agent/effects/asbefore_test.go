@@ -15,14 +15,15 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
-// wholeTree describes all files of the host: mode, owner, content. Of the accounts' files only the content
-// counts, since pretended programs write them.
+// wholeTree describes all files of the host: mode, owner, content, device, where a link leads, attributes, other names. Of
+// the accounts' files only the content counts, since pretended programs write them.
 func wholeTree(t *testing.T, h *fakehost.Host) map[string]string {
 	t.Helper()
-	found := map[string]string{}
+	found, byInode := map[string]string{}, map[uint64]string{}
 	err := filepath.WalkDir(string(h.Root), func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -33,7 +34,18 @@ func wholeTree(t *testing.T, h *fakehost.Host) map[string]string {
 		}
 		path := "/" + strings.TrimPrefix(strings.TrimPrefix(at, string(h.Root)), "/")
 		owner := info.Sys().(*syscall.Stat_t)
-		is := fmt.Sprintf("%v %d:%d", info.Mode(), owner.Uid, owner.Gid)
+		is := fmt.Sprintf("%v %d:%d %d%s", info.Mode(), owner.Uid, owner.Gid, owner.Rdev, attributesIn(t, at, info))
+		if !info.IsDir() && owner.Nlink > 1 {
+			byInode[owner.Ino] = cmp.Or(byInode[owner.Ino], path)
+			is += " also " + byInode[owner.Ino]
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(at)
+			if err != nil {
+				return err
+			}
+			is += fmt.Sprintf(" to %q", target)
+		}
 		if slices.Contains([]string{"/etc/passwd", "/etc/shadow", "/etc/group"}, path) {
 			is = ""
 		}
@@ -53,6 +65,27 @@ func wholeTree(t *testing.T, h *fakehost.Host) map[string]string {
 		t.Fatal(err)
 	}
 	return found
+}
+
+func attributesIn(t *testing.T, at string, info fs.FileInfo) string {
+	t.Helper()
+	a, err := durable.Attributes{}, error(nil)
+	if info.IsDir() || info.Mode().IsRegular() {
+		var f *os.File
+		if f, err = os.Open(at); err == nil {
+			a, err = durable.AttributesOf(int(f.Fd()))
+			_ = f.Close()
+		}
+	} else {
+		a, err = durable.AttributesAt(at)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !a.Immutable && !a.AppendOnly && len(a.Extended) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" %+v", a)
 }
 
 // TestHostIsAsBefore: whatever a bootstrap does to files of the host's own, after the reset all are what they

@@ -96,6 +96,9 @@ func TestResetUndoesLogins(t *testing.T) {
 func TestLoginsThatCannotBeUndone(t *testing.T) {
 	h, p := withOperator(t), newRecord(t)
 	h.Put(t, "/etc/sudoers", "root ALL=(ALL) ALL\n")
+	if err := os.Mkdir(h.Root.Path("/root/.ssh"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	h.Programs.Fail = map[string]int{"userdel": 1}
 	data := strings.ReplaceAll(`#cloud-config
 users: [{name: capi}]

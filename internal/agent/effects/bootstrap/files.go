@@ -82,7 +82,7 @@ func (a Applier) writeFile(f cloudconfig.File) error {
 		return err
 	}
 	return durable.WithTarget(string(a.Root), f.Path, func(d *durable.Dir, name string) error {
-		return d.Replace(name, f.Content, f.Mode, uid, gid)
+		return d.Rewrite(name, f.Content, f.Mode, uid, gid)
 	})
 }
 

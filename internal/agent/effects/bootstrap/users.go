@@ -140,6 +140,18 @@ func userArguments(u cloudconfig.User) []string {
 	return append(args, u.Name)
 }
 
+// keepKeys records mode and owner of a file of keys, or the directory that is made for one.
+func (a Applier) keepKeys(name string, progress operation.Progress) error {
+	if a.exists(name) {
+		return a.Keep([]string{name}, false, progress)
+	}
+	dir := filepath.Dir(name)
+	if a.exists(dir) || slices.Contains(progress.State().Directories, dir) {
+		return nil
+	}
+	return progress.Update(func(s *journal.State) { s.Directories = append(s.Directories, dir) })
+}
+
 // authorizeKeys adds the keys that are missing from the user's file, which root changes in the way
 // that durable.WithParent describes: the user decides what is in the directory.
 func (a Applier) authorizeKeys(u cloudconfig.User, progress operation.Progress) error {
@@ -153,8 +165,8 @@ func (a Applier) authorizeKeys(u cloudconfig.User, progress operation.Progress) 
 	name := filepath.Join(acc.home, ".ssh", "authorized_keys")
 	// Others may add keys meanwhile: what of the content goes, the logins tell. Of an account that the
 	// bootstrap made all goes, also what an attempt before this one has written.
-	if a.exists(name) && !slices.Contains(progress.State().Users, u.Name) {
-		if err := a.Keep([]string{name}, false, progress); err != nil {
+	if !slices.Contains(progress.State().Users, u.Name) {
+		if err := a.keepKeys(name, progress); err != nil {
 			return err
 		}
 	}

@@ -161,15 +161,15 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 			switch {
 			case written[ch.name]:
 				return true // it has a trace of its own
-			case ch.before != "" && sameFile(ch.before, ch.now):
+			case !rec.has(p), ch.before != "" && rec.same(ch.before, ch.now):
 				return true
 			case ofAgent(ch.name):
 				// The operator changes it, and an update; what a bootstrap changes it is no word of theirs.
-				made, known := state.Made[ch.name]
+				made, known := madeOf(state, ch.name)
 				return state.Made != nil && (!known || !sameFile(made, ch.now))
 			case programOf(state, ch.name), software.own(c, ch):
 				return true
-			case p.added && ch.before != "" && !strings.HasPrefix(ch.before, elsewhere) && !strings.HasPrefix(ch.now, elsewhere):
+			case p.added && ch.name != p.path && ch.before != "" && !strings.HasPrefix(ch.before, elsewhere) && !strings.HasPrefix(ch.now, elsewhere):
 				return true
 			case p.plugin:
 				return false
@@ -212,28 +212,44 @@ func ofPluginAlone(name string) bool {
 // sharedPlaces are those in which an operator keeps things, too.
 var sharedPlaces = []string{"/run/netns", "/sys/fs/bpf"}
 
+// has says whether a record has what is in a place.
+func (r *record) has(p place) bool { return r == nil || p.since <= r.Version }
+
+// same compares a fingerprint of the record with one of now.
+func (r *record) same(before, now string) bool {
+	if r == nil || r.Version == 0 {
+		return sameFile(before, now)
+	}
+	return withoutInode(before) == withoutInode(now)
+}
+
 // puttableBack says whether a reset may remove a file that came, or write one that changed.
 func (r *record) puttableBack(state journal.State, ch change) bool {
 	p, _ := placeOf(ch.name)
 	_, kept := r.content(ch)
 	switch {
 	case p.plugin:
-		return ch.before == "" || kept
+		return ch.before == "" || kept && !p.added
 	case ch.before == "" && strings.HasPrefix(ch.now, "dir ") && !p.shallow:
 		return true // goes only when it is empty
 	default:
-		made, known := state.Made[ch.name]
+		made, known := madeOf(state, ch.name)
 		return known && sameFile(made, ch.now) && (ch.before == "" || kept)
 	}
 }
 
-// content returns what a file was, for one that changed or went. A link or a directory is all
+// content returns what a file was, for one that changed or went. A link, a directory, a pipe or a device is all
 // in its fingerprint, and so is a file that has changed only its mode or owner.
 func (r *record) content(ch change) ([]byte, bool) {
 	if r == nil || ch.before == "" {
 		return nil, false
 	}
-	if !strings.HasPrefix(ch.before, "file ") {
+	switch {
+	case strings.HasPrefix(ch.before, elsewhere):
+		return nil, false
+	case strings.HasPrefix(ch.before, "S"):
+		return nil, strings.HasPrefix(ch.now, "S") // who listens makes it
+	case !strings.HasPrefix(ch.before, "file "):
 		return nil, true
 	}
 	content, ok := r.Contents[ch.name]

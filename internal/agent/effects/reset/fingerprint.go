@@ -53,23 +53,23 @@ func describeAs(file string, d fs.DirEntry, p place) (string, error) {
 	who := fmt.Sprintf("%o %d:%d", mode&^fs.ModeType, is.Uid, is.Gid)
 	switch {
 	case mode&fs.ModeSymlink != 0:
-		target, err := os.Readlink(file)
-		return "link " + target, err
+		return describeLink(file, is, p)
 	case !mode.IsDir() && !mode.IsRegular():
-		return mode.Type().String() + " " + who, nil
+		attributes, err := inAWord(durable.AttributesAt(file))
+		return fmt.Sprintf("%s %s %d %s", mode.Type(), who, is.Rdev, attributes), err
 	case fd < 0 && mode.IsDir():
 		return "dir " + who, nil
 	case fd < 0:
 		return "file " + who, nil
 	}
-	attributes, err := attributesOf(fd)
+	attributes, err := inAWord(durable.AttributesOf(fd))
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", file, err)
 	}
 	switch {
 	case mode.IsDir():
 		return "dir " + who + " " + attributes, nil
-	case is.Size > maxDigested || p.sized:
+	case (is.Size > maxDigested || p.sized) && !p.whole:
 		// Whoever changes it can set the one time back, but not the other.
 		return fmt.Sprintf("file %s %d bytes of %d %d %s", who, is.Size, is.Mtim.Nano(), is.Ctim.Nano(), attributes), nil
 	}
@@ -77,7 +77,38 @@ func describeAs(file string, d fs.DirEntry, p place) (string, error) {
 	if err != nil {
 		return "", &fs.PathError{Op: "read", Path: file, Err: err}
 	}
+	if is.Nlink > 1 {
+		attributes += fmt.Sprintf("%s%d", inode, is.Ino)
+	}
 	return "file " + who + " " + sum + " " + attributes, nil
+}
+
+// describeLink has owner and attributes of a symbolic link only where they are not what a link of root's has: it is
+// "link target", or "link@UID:GID attributes target". Those of a file that is kept may be in a directory of a user, where
+// root makes links of its own alone.
+func describeLink(file string, is unix.Stat_t, p place) (string, error) {
+	target, err := os.Readlink(file)
+	if err != nil || p.whole || p.added {
+		return "link " + target, err
+	}
+	attributes, err := inAWord(durable.AttributesAt(file))
+	if err != nil || attributes == plain && is.Uid == 0 && is.Gid == 0 {
+		return "link " + target, err
+	}
+	return fmt.Sprintf("link@%d:%d %s %s", is.Uid, is.Gid, attributes, target), nil
+}
+
+// linkOf reads the fingerprint of a link.
+func linkOf(is string) (target string, uid, gid int, attributes string, ok bool) {
+	if target, ok = strings.CutPrefix(is, "link "); ok {
+		return target, 0, 0, plain, true
+	}
+	f := strings.SplitN(is, " ", 3)
+	if len(f) < 3 {
+		return "", 0, 0, "", false
+	}
+	_, err := fmt.Sscanf(f[0], "link@%d:%d", &uid, &gid)
+	return f[2], uid, gid, f[1], err == nil
 }
 
 // modeOf is a mode of the kernel as package fs has it.
@@ -114,12 +145,12 @@ func modeOf(mode uint32) fs.FileMode {
 // plain is a file or directory without attributes.
 const plain = "-"
 
-// attributesOf puts the attributes of a file into a word.
-func attributesOf(fd int) (string, error) {
-	a, err := durable.AttributesOf(fd)
+// inAWord puts the attributes of a file into a word.
+func inAWord(a durable.Attributes, err error) (string, error) {
 	if err != nil || !a.Immutable && !a.AppendOnly && len(a.Extended) == 0 {
 		return plain, err
 	}
+	a.Extended = each(a.Extended, text, same[[]byte])
 	is, err := json.Marshal(a)
 	if len(is) > maxAttributes {
 		sum := sha256.Sum256(is)
@@ -131,15 +162,33 @@ func attributesOf(fd int) (string, error) {
 // maxAttributes bounds attributes that can be restored, in bytes; more are compared only.
 const maxAttributes = 1 << 10
 
-// sameFile compares two fingerprints; before may be that of an agent that recorded less.
+// sameFile compares two fingerprints; before may be that of an agent that recorded less. That a file gets another name,
+// or loses one, leaves the file what it is.
 func sameFile(before, now string) bool {
+	if before, now = withoutInode(before), withoutInode(now); before == now {
+		return true
+	}
+	if target, ok := strings.CutPrefix(before, "link "); ok {
+		is, _, _, _, link := linkOf(now)
+		return link && is == target
+	}
 	b, n := strings.Fields(before), strings.Fields(now)
-	return before == now || len(b) >= 3 && (b[0] == "file" || b[0] == "dir") && len(n) > len(b) && slices.Equal(b, n[:len(b)])
+	return len(b) >= 3 && !strings.HasPrefix(before, "link@") && len(n) > len(b) && slices.Equal(b, n[:len(b)])
+}
+
+// inode begins the word for the inode of a file with several names.
+const inode = " inode="
+
+func withoutInode(is string) string {
+	if at := strings.LastIndex(is, inode); at > 0 && strings.HasPrefix(is, "file ") {
+		return is[:at]
+	}
+	return is
 }
 
 // contentOf is the digest in the fingerprint of a file that was read.
 func contentOf(is string) (string, bool) {
-	f := strings.Fields(is)
+	f := strings.Fields(withoutInode(is))
 	if len(f) < 4 || len(f) > 5 || f[0] != "file" {
 		return "", false
 	}
@@ -149,13 +198,13 @@ func contentOf(is string) (string, bool) {
 // buffers are for reading files, of which there are many.
 var buffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// digestOf reads a file of that size, up to maxDigested.
+// digestOf reads a file of that size.
 func digestOf(fd, size int) (string, error) {
 	buffer := buffers.Get().(*[64 << 10]byte) //nolint:forcetypeassert // it has no others
 	defer buffers.Put(buffer)
 	sum, read := sha256.New(), 0
-	for read < maxDigested {
-		n, err := unix.Read(fd, buffer[:min(len(buffer), maxDigested-read)])
+	for limit := max(size, maxDigested); read < limit; {
+		n, err := unix.Read(fd, buffer[:min(len(buffer), limit-read)])
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

@@ -18,8 +18,8 @@ func (c Cleaner) ownFiles() trace {
 	return trace{kind: "Kubernetes", word: "file", always: true, look: func(context.Context) (entries, error) { return c.firstFiles(directories) }}
 }
 
-// emptyDirectories empties those of Kubernetes, but for one that a link leads away to which was not there
-// before: to empty what that leads to could be to empty anything.
+// emptyDirectories empties those of Kubernetes. Of one that is a link which was not there before only the link goes:
+// to empty what it leads to could be to empty anything.
 func (c Cleaner) emptyDirectories(rec *record) error {
 	var errs []error
 	for _, dir := range directories {
@@ -29,7 +29,11 @@ func (c Cleaner) emptyDirectories(rec *record) error {
 			continue
 		}
 		if before := rec.of(trace{kind: kindFile}); before != nil && strings.HasPrefix(now[dir], elsewhere) && before[dir] != now[dir] {
-			errs = append(errs, fmt.Errorf("%s is reached by a symbolic link that was not there before", dir))
+			err := c.reached(dir, before)
+			if err == nil {
+				err = durable.RemoveIn(string(c.Root), dir) // the link itself
+			}
+			errs = append(errs, err)
 			continue
 		}
 		errs = append(errs, c.emptyDirectory(dir))

@@ -29,7 +29,9 @@ func (c Cleaner) logins(ctx context.Context, state journal.State) error {
 	if err != nil {
 		return err
 	}
-	return logins.Undo(ctx, c.Root, c.Runner, made, state.Passwords)
+	err = logins.Undo(ctx, c.Root, c.Runner, made, state.Passwords)
+	c.removeDirectories(state) // of keys
+	return err
 }
 
 func (c Cleaner) leftLogins(state journal.State) ([]string, error) {

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 )
 
 // packageFiles knows which files the packages of the distribution bring, and with what content. A
@@ -44,7 +46,7 @@ func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
 	}
 	if strings.HasPrefix(ch.now, "file ") {
 		if want, known := p.sums[ch.name]; known {
-			content, err := os.ReadFile(c.Root.Path(ch.name))
+			content, err := c.Root.ReadFile(ch.name)
 			sum := md5.Sum(content) //nolint:gosec // as above
 			return err == nil && hex.EncodeToString(sum[:]) == want
 		}
@@ -56,7 +58,7 @@ func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
 // keptClosed says whether a file has the mode, owner and attributes that it had, or came with ones by
 // which others cannot change it.
 func keptClosed(ch change) bool {
-	was, is := strings.Fields(ch.before), strings.Fields(ch.now)
+	was, is := strings.Fields(withoutInode(ch.before)), strings.Fields(withoutInode(ch.now))
 	if ch.before == "" {
 		return len(is) >= 2 && !openToOthers(is[1])
 	}
@@ -103,7 +105,7 @@ func recorded(name string) bool {
 }
 
 func (c Cleaner) eachLine(name string, f func(string)) {
-	file, err := os.Open(c.Root.Path(name))
+	file, err := hostfs.Open(c.Root.Path(name))
 	if err != nil {
 		return // not a host of dpkg, or without that list
 	}

@@ -33,6 +33,10 @@ type place struct {
 	sized bool
 	// only the directory itself, or with its entries.
 	only, shallow bool
+	// whole: contents are read whatever the size of the file.
+	whole bool
+	// since is the version of records that have it.
+	since int
 }
 
 // places by who writes there.
@@ -57,6 +61,19 @@ var places = slices.Concat(
 	// What the system, its services and its users read.
 	[]place{{path: "/etc"}, {path: "/usr/local"}, {path: "/run/systemd/system"}, {path: "/run/udev/rules.d"}, {path: "/var/spool/cron"}},
 	[]place{{path: "/root/.profile"}, {path: "/root/.bashrc"}, {path: "/root/.bash_profile"}, {path: "/root/.kube"}, {path: "/root/.docker"}, {path: "/root/.config/systemd"}},
+	// What a login of root runs, and whom it lets in besides the keys.
+	[]place{
+		{path: "/root/.ssh", since: 1}, {path: "/root/.bash_login", since: 1}, {path: "/root/.bash_logout", since: 1}, {path: "/root/.zshrc", since: 1}, {path: "/root/.zshenv", since: 1},
+		{path: "/root/.zprofile", since: 1}, {path: "/root/.zlogin", since: 1}, {path: "/root/.pam_environment", since: 1}, {path: "/root/.rhosts", since: 1}, {path: "/root/.shosts", since: 1},
+		{path: "/root/.k5login", since: 1}, {path: "/root/.forward", since: 1},
+	},
+	// Who may write to directories of which only some entries are looked at.
+	[]place{
+		{path: "/usr", only: true, since: 1}, {path: "/var", only: true, since: 1}, {path: "/root", only: true, since: 1}, {path: "/home", only: true, since: 1},
+		{path: "/run", only: true, since: 1}, {path: "/tmp", only: true, since: 1}, {path: "/var/tmp", only: true, since: 1}, {path: "/var/log", only: true, since: 1},
+		{path: "/usr/lib", only: true, since: 1}, {path: "/usr/share", only: true, since: 1}, {path: "/var/spool", only: true, since: 1}, {path: "/boot", only: true, since: 1},
+		{path: "/etc/sudoers.d", only: true, since: 1},
+	},
 	onlyDirectories(),
 )
 
@@ -99,7 +116,7 @@ var placesByPath = func() map[string]place {
 func placeOf(name string) (place, bool) {
 	for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
 		if p, ok := placesByPath[dir]; ok {
-			return p, true
+			return p, dir == name || !p.only || p.plugin
 		}
 	}
 	return place{}, false
@@ -109,8 +126,8 @@ func placeOf(name string) (place, bool) {
 // below them.
 var unrecorded = []string{
 	// Who may log in is compared account by account: see the package logins.
-	"/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/subuid*", "/etc/subgid*", "/etc/sudoers", "/etc/sudoers.d", "/etc/.pwd.lock",
-	"/root/.ssh",
+	"/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/subuid*", "/etc/subgid*", "/etc/sudoers", "/etc/.pwd.lock",
+	"/root/.ssh/authorized_keys*", "/root/.ssh/known_hosts*",
 	// The store of the software that the agent installs, and its records.
 	"/opt/slipway", "/var/lib/slipway*",
 	// What the system writes by itself: clocks, caches, and what is made of other files that are looked at.

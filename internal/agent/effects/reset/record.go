@@ -22,11 +22,17 @@ import (
 // record is what was on the host before a bootstrap. It is too large for the journal, which names
 // it by its digest.
 type record struct {
+	// Version says what the agent that made the record looked at: see recordVersion.
+	Version int `json:"version,omitempty"`
 	// Traces maps kinds to their entries.
 	Traces map[string]entries `json:"traces"`
 	// Contents are those of the configuration files that are small enough to be put back.
 	Contents map[string][]byte `json:"contents,omitempty"`
 }
+
+// recordVersion counts what records gained: 1 has more places, and fingerprints with the number of a device, the
+// attributes and owner of what is no file, and the inode of a file with several names.
+const recordVersion = 1
 
 // of returns the entries of a trace; nil when nobody knows them.
 func (r *record) of(t trace) entries {
@@ -68,7 +74,11 @@ func (c Cleaner) keep(rec *record) (*journal.Baseline, error) {
 	if rec.Contents, err = c.contents(rec.Traces[kindFile]); err != nil {
 		return nil, err
 	}
-	data, err := json.Marshal(rec)
+	coded := &record{Version: recordVersion, Traces: map[string]entries{}, Contents: each(rec.Contents, text, same[[]byte])}
+	for kind, found := range rec.Traces {
+		coded.Traces[kind] = each(found, text, text)
+	}
+	data, err := json.Marshal(coded)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +129,10 @@ func (c Cleaner) open(b *journal.Baseline) (*record, error) {
 	if err != nil {
 		return nil, &lostError{path, err}
 	}
+	for kind, found := range rec.Traces {
+		rec.Traces[kind] = each(found, untext, untext)
+	}
+	rec.Contents = each(rec.Contents, untext, same[[]byte])
 	return rec, nil
 }
 

@@ -8,8 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/durable"
 )
@@ -22,20 +27,15 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 		return err
 	}
 	var errs []error
-	now, gone := map[string]string{}, entries{}
+	gone := entries{}
 	for _, name := range slices.Backward(slices.Sorted(slices.Values(names))) {
 		p, _ := placeOf(name)
 		if point := mountOf(name, p.path, mounted); point != "" {
 			errs = append(errs, fmt.Errorf("%s: something is mounted at %s", name, point))
 			continue
 		}
-		if _, looked := now[p.path]; !looked {
-			here := entries{}
-			errs = append(errs, c.walk(place{path: p.path, only: true, added: true}, here))
-			now[p.path] = here[p.path]
-		}
-		if strings.HasPrefix(now[p.path], elsewhere) && now[p.path] != before[p.path] {
-			errs = append(errs, fmt.Errorf("%s: %s is reached by a symbolic link", name, p.path))
+		if err := c.reached(name, before); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
 		c.stopUnit(ctx, name)
@@ -59,27 +59,68 @@ func mountOf(name, place string, mounted entries) string {
 	return ""
 }
 
-// restoreFiles gives files the content, mode and owner that they had.
+// restoreFiles gives files the content, mode and owner that they had. What is above a file comes before it.
 func (c Cleaner) restoreFiles(ctx context.Context, was entries, rec *record) error {
 	var errs []error
+	failed := map[string]bool{}
 	for _, name := range slices.Sorted(keys(was)) {
+		if failed[path.Dir(name)] {
+			failed[name] = true
+			continue
+		}
 		content, _ := rec.content(change{name: name, before: was[name]})
-		err := c.restoreFile(name, was[name], content)
+		err := c.reached(name, rec.of(trace{kind: kindFile}))
+		if err == nil {
+			err = c.restoreFile(name, was[name], content)
+		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("restore %s: %w", name, err))
+			failed[name], errs = true, append(errs, fmt.Errorf("restore %s: %w", name, err))
 		}
 	}
 	c.restartReaders(ctx, was)
 	return errors.Join(errs...)
 }
 
+// reached says whether a path is where its name says, but for a link above its place that was there before. Whoever put
+// another one there since would have a reset write to, or remove, what that leads to.
+func (c Cleaner) reached(name string, before entries) error {
+	p, _ := placeOf(name)
+	at, top, err := c.resolve(path.Dir(name))
+	if err != nil || at == "" {
+		return err
+	}
+	want := filepath.Join(top, path.Dir(name))
+	if moved, is := strings.CutPrefix(before[p.path], elsewhere); is && name != p.path {
+		want = filepath.Join(top, moved, strings.TrimPrefix(path.Dir(name), p.path))
+	}
+	if at != want && (name != p.path || !strings.HasPrefix(before[p.path], elsewhere)) {
+		return fmt.Errorf("%s is reached by a symbolic link", path.Dir(name))
+	}
+	return nil
+}
+
 // restoreFile makes a path what its fingerprint says. nil leaves the content of a file.
 func (c Cleaner) restoreFile(path, was string, content []byte) error {
 	return durable.WithParent(string(c.Root), path, func(d *durable.Dir, name string) error {
-		if target, ok := strings.CutPrefix(was, "link "); ok {
-			return d.Link(target, name)
+		info, missing := d.Lstat(name)
+		if missing == nil && info.IsDir() != strings.HasPrefix(was, "dir ") {
+			// A directory must be empty for that: what came in it goes first.
+			if err := d.Remove(name); err != nil {
+				return err
+			}
+			info, missing = nil, fs.ErrNotExist
 		}
-		f := strings.Fields(was)
+		if target, uid, gid, attributes, ok := linkOf(was); ok {
+			err := d.Link(target, name)
+			if err == nil && (uid != 0 || gid != 0) {
+				err = d.SetLinkOwner(name, uid, gid)
+			}
+			if err == nil && attributes != plain {
+				err = restoreAttributes(d, name, attributes)
+			}
+			return err
+		}
+		f := strings.Fields(withoutInode(was))
 		var bits uint32
 		var uid, gid int
 		if len(f) < 3 {
@@ -90,11 +131,19 @@ func (c Cleaner) restoreFile(path, was string, content []byte) error {
 		}
 		mode := fs.FileMode(bits)
 		var err error
-		if _, missing := d.Lstat(name); f[0] == "dir" && errors.Is(missing, fs.ErrNotExist) {
+		switch {
+		case f[0] == "dir" && missing != nil:
 			err = d.Mkdir(name, mode, uid, gid)
-		} else if f[0] != "dir" && content != nil {
+		case f[0] == "file" && content != nil && missing == nil && hasInode(was, info):
+			err = d.Rewrite(name, content, mode, uid, gid)
+		case f[0] == "file" && content != nil:
 			err = d.Replace(name, content, mode, uid, gid)
-		} else {
+		case nodes[f[0]] != 0 && len(f) > 3 && (missing != nil || describedAs(info) != f[0] || f[3] != deviceOf(info)):
+			var device uint64
+			if device, err = strconv.ParseUint(f[3], 10, 64); err == nil {
+				err = d.Node(name, nodes[f[0]], device, mode, uid, gid)
+			}
+		default:
 			err = d.SetOwner(name, mode, uid, gid)
 		}
 		if last := f[len(f)-1]; err == nil && (last == plain || strings.HasPrefix(last, "+")) {
@@ -102,6 +151,25 @@ func (c Cleaner) restoreFile(path, was string, content []byte) error {
 		}
 		return err
 	})
+}
+
+// nodes are the kinds of mknod(2) by their fingerprints.
+var nodes = map[string]uint32{
+	fs.ModeNamedPipe.String(): unix.S_IFIFO, fs.ModeDevice.String(): unix.S_IFBLK, (fs.ModeDevice | fs.ModeCharDevice).String(): unix.S_IFCHR,
+}
+
+func describedAs(info fs.FileInfo) string { return info.Mode().Type().String() }
+
+func deviceOf(info fs.FileInfo) string {
+	is, _ := info.Sys().(*syscall.Stat_t)
+	return strconv.FormatUint(is.Rdev, 10)
+}
+
+// hasInode says whether a file is the one of several names that it was, of which the others are to have its content
+// back, too.
+func hasInode(was string, info fs.FileInfo) bool {
+	is, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode().IsRegular() && strings.HasSuffix(was, fmt.Sprintf("%s%d", inode, is.Ino))
 }
 
 func restoreAttributes(d *durable.Dir, name, was string) error {
@@ -114,6 +182,7 @@ func restoreAttributes(d *durable.Dir, name, was string) error {
 		if err != nil {
 			return errors.New("its attributes were too many to keep")
 		}
+		a.Extended = each(a.Extended, untext, same[[]byte])
 	}
 	return d.SetAttributes(name, a)
 }

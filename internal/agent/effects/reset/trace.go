@@ -133,14 +133,16 @@ func (c Cleaner) undo(ctx context.Context, t trace, rec *record) error {
 			changed[ch.name] = ch.before
 		}
 	}
-	var errs []error
+	var restored, removed error
 	if t.restore != nil && len(changed) > 0 {
-		errs = append(errs, t.restore(ctx, changed))
+		restored = t.restore(ctx, changed)
 	}
 	if t.remove != nil && len(came) > 0 {
-		errs = append(errs, t.remove(ctx, came))
+		if removed = t.remove(ctx, came); restored != nil {
+			restored = t.restore(ctx, changed) // what came was in the way
+		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(restored, removed)
 }
 
 // left names what is not as it was.
@@ -158,7 +160,7 @@ func (c Cleaner) left(ctx context.Context, t trace, rec *record) ([]string, erro
 	var left []string
 	for _, ch := range all {
 		if t.inside == nil || ch.before != "" || !t.inside(ch.name, func(name string) bool { return came[name] }) {
-			left = append(left, t.words(ch))
+			left = append(left, shown(t.words(ch)))
 		}
 	}
 	return left, nil

@@ -89,7 +89,11 @@ func (c Cleaner) Keep(paths []string, withContent bool, progress operation.Progr
 func (c Cleaner) copyOf(name string, info fs.FileInfo, withContent bool) (journal.KeptFile, error) {
 	kept := journal.KeptFile{Path: name}
 	var err error
-	if kept.Before, err = describe(c.Root.Path(name), fs.FileInfoToDirEntry(info), !withContent); err != nil || !info.Mode().IsRegular() || !withContent {
+	if mode := info.Mode(); withContent && !mode.IsRegular() && mode&fs.ModeSymlink == 0 {
+		return kept, &durable.IrregularError{Path: name, Mode: mode}
+	}
+	if kept.Before, err = describeAs(c.Root.Path(name), fs.FileInfoToDirEntry(info), keptAs(withContent)); err != nil || !info.Mode().IsRegular() || !withContent {
+		kept.Before = text(kept.Before)
 		return kept, err
 	}
 	if err := os.MkdirAll(c.Records, 0o700); err != nil {
@@ -137,7 +141,7 @@ func (c Cleaner) RecordMade(ctx context.Context, progress operation.Progress) er
 			return err
 		}
 		for _, ch := range all[:min(len(all), maxMade)] {
-			made[ch.name] = ch.now
+			made[text(ch.name)] = text(ch.now)
 		}
 	}
 	after := map[string]string{}
@@ -154,8 +158,17 @@ func (c Cleaner) RecordMade(ctx context.Context, progress operation.Progress) er
 	})
 }
 
+// madeOf is what a bootstrap made of a path.
+func madeOf(state journal.State, name string) (string, bool) {
+	is, known := state.Made[text(name)]
+	return untext(is), known
+}
+
 // maxMade bounds what the journal has of the changes of a bootstrap. More are named.
 const maxMade = 512
+
+// keptAs is how a kept file is described: with all of its content, or without.
+func keptAs(withContent bool) place { return place{added: !withContent, whole: withContent} }
 
 // now describes a kept file as it is; "" when it is gone.
 func (c Cleaner) now(k journal.KeptFile) (string, error) {
@@ -166,7 +179,8 @@ func (c Cleaner) now(k journal.KeptFile) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return describe(c.Root.Path(k.Path), fs.FileInfoToDirEntry(info), k.Copy == "")
+	is, err := describeAs(c.Root.Path(k.Path), fs.FileInfoToDirEntry(info), keptAs(k.Copy != ""))
+	return text(is), err
 }
 
 // writtenTrace is that of what the agent itself wrote for the bootstrap. What it finds has to go, or
@@ -244,14 +258,19 @@ func (c Cleaner) takeBack(ctx context.Context, state journal.State) error {
 				content = []byte{}
 			}
 		}
-		errs = append(errs, c.restoreFile(k.Path, k.Before, content))
+		errs = append(errs, c.restoreFile(k.Path, untext(k.Before), content))
 		changed[k.Path] = k.Before
 	}
-	for _, dir := range slices.Backward(slices.SortedFunc(slices.Values(state.Directories), strings.Compare)) {
-		_ = durable.RemoveIn(string(c.Root), dir) // it stays while somebody has something in it
-	}
+	c.removeDirectories(state)
 	c.restartReaders(ctx, changed)
 	return errors.Join(errs...)
+}
+
+// removeDirectories removes those that the bootstrap made and nobody has anything in.
+func (c Cleaner) removeDirectories(state journal.State) {
+	for _, dir := range slices.Backward(slices.SortedFunc(slices.Values(state.Directories), strings.Compare)) {
+		_ = durable.RemoveIn(string(c.Root), dir)
+	}
 }
 
 func keys(m entries) iter.Seq[string] { return maps.Keys(m) }
