@@ -44,11 +44,16 @@ func nodeIdentityKept(h *infrav1.Host) *metav1.Condition {
 			return condition
 		}
 	}
-	if node.HostName != "" && name != "" && name != node.HostName {
+	if node.HostName != "" && name != "" && !sameHostName(name, node.HostName) {
 		condition.Reason = infrav1.HostRenamedReason
 		condition.Message = fmt.Sprintf("The host was called %s when it was bootstrapped, and is called %s; its Node stays %s. "+
 			"Set the name back on the host: hostnamectl set-hostname %s%s", node.HostName, name, node.Name, node.HostName, replace)
 		return condition
 	}
 	return nil
+}
+
+// sameHostName compares names of hosts as DNS does: without case, and without the dot at the end.
+func sameHostName(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(a, "."), strings.TrimSuffix(b, "."))
 }

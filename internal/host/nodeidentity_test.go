@@ -19,13 +19,15 @@ func TestNodeIdentityKept(t *testing.T) {
 		reason   string
 		message  string
 	}{
-		"no node":               {nil, []string{"10.0.0.5"}, "host-1", "", ""},
-		"kept":                  {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5", "fd00:0::5"}}, []string{"10.0.0.9", "10.0.0.5", "fd00::5"}, "host-1", "", ""},
-		"bootstrap under way":   {&infrav1.HostNode{Name: "n", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.5"}, "host-1", "", ""},
-		"renamed":               {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.5"}, "by-dhcp", infrav1.HostRenamedReason, "hostnamectl set-hostname host-1. Otherwise replace it: kubectl delete machine m -n ns"},
-		"another address":       {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.6"}, "by-dhcp", infrav1.HostNodeAddressMissingReason, "does not have 10.0.0.5, the address of Node n; it has 10.0.0.6"},
-		"one of two is missing": {&infrav1.HostNode{Name: "n", Addresses: []string{"10.0.0.5", "fd00::5"}}, []string{"10.0.0.5"}, "host-1", infrav1.HostNodeAddressMissingReason, "fd00::5"},
-		"nothing is reported":   {&infrav1.HostNode{Name: "n", Addresses: []string{"10.0.0.5"}}, nil, "", "", ""},
+		"no node":                     {nil, []string{"10.0.0.5"}, "host-1", "", ""},
+		"kept":                        {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5", "fd00:0::5"}}, []string{"10.0.0.9", "10.0.0.5", "fd00::5"}, "host-1", "", ""},
+		"bootstrap under way":         {&infrav1.HostNode{Name: "n", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.5"}, "host-1", "", ""},
+		"the same name as DNS has it": {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.5"}, "HOST-1.", "", ""},
+		"with a domain now":           {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.5"}, "host-1.example.com", infrav1.HostRenamedReason, "hostnamectl set-hostname host-1"},
+		"renamed":                     {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.5"}, "by-dhcp", infrav1.HostRenamedReason, "hostnamectl set-hostname host-1. Otherwise replace it: kubectl delete machine m -n ns"},
+		"another address":             {&infrav1.HostNode{Name: "n", HostName: "host-1", Addresses: []string{"10.0.0.5"}}, []string{"10.0.0.6"}, "by-dhcp", infrav1.HostNodeAddressMissingReason, "does not have 10.0.0.5, the address of Node n; it has 10.0.0.6"},
+		"one of two is missing":       {&infrav1.HostNode{Name: "n", Addresses: []string{"10.0.0.5", "fd00::5"}}, []string{"10.0.0.5"}, "host-1", infrav1.HostNodeAddressMissingReason, "fd00::5"},
+		"nothing is reported":         {&infrav1.HostNode{Name: "n", Addresses: []string{"10.0.0.5"}}, nil, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := &infrav1.Host{}

@@ -13,6 +13,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
@@ -54,6 +55,13 @@ func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 			_ = os.WriteFile(h.Root.Path("/var/lib/kubelet/config.yaml"), nil, 0o600)
 		}, operation.ReasonNotClean, "/var/lib/kubelet/config.yaml"},
 		"own endpoint":             {operation.Bootstrap{VirtualIP: "10.0.0.5", InitializesControlPlane: true, Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0.5 is this host's own address, on eth0"},
+		"own endpoint, on lo": {operation.Bootstrap{VirtualIP: "10.255.0.5", Data: []byte("#cloud-config\n")}, func(h *fakehost.Host) {
+			interfaces := h.Executor.Interfaces
+			h.Executor.Interfaces = func() ([]nodeaddress.Interface, error) {
+				all, err := interfaces()
+				return append(all, nodeaddress.Interface{Name: "lo", Loopback: true, Addresses: []nodeaddress.Address{{Addr: netip.MustParseAddr("10.255.0.5")}}}), err
+			}
+		}, operation.ReasonVirtualIPFailed, "10.255.0.5 is this host's own address, on lo"},
 		"own endpoint, other text": {operation.Bootstrap{VirtualIP: "::ffff:10.0.0.5", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "own address"},
 		"virtual IP":               {operation.Bootstrap{VirtualIP: "10.0.0", Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0"},
 	} {

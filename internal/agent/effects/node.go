@@ -76,10 +76,10 @@ func (e *Executor) nodeName(said kubeadmdata.Settings, set cloudconfig.Hostname)
 			return "", err
 		}
 	}
-	name = strings.ToLower(strings.TrimSpace(name))
-	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), ".")
+	if len(validation.IsDNS1123Subdomain(name)) > 0 || len(name) > validation.DNS1123LabelMaxLength {
 		return "", &operation.Error{Reason: operation.ReasonNodeNameInvalid, Retry: operation.RetryLater, Message: fmt.Sprintf(
-			"%.128q cannot be the name of a Node, which has lower-case letters, digits, '-' and '.'; "+
+			"%.128q cannot be the name of a Node, which has at most 63 lower-case letters, digits, '-' and '.'; "+
 				"rename the host (hostnamectl set-hostname NAME), or set nodeRegistration.name in the bootstrap data", name)}
 	}
 	return name, nil

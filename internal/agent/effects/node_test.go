@@ -108,8 +108,9 @@ func TestNodeIdentityThatCannotBeDecided(t *testing.T) {
 		reason  string
 		message string
 	}{
-		"no address":        {"host-1", nodeaddress.Rule{Interface: "eth7"}, operation.ReasonNodeAddressUnknown, "nodeIPInterface eth7"},
-		"no name of a Node": {"host_1", nodeaddress.Rule{}, operation.ReasonNodeNameInvalid, "host_1"},
+		"no address":           {"host-1", nodeaddress.Rule{Interface: "eth7"}, operation.ReasonNodeAddressUnknown, "nodeIPInterface eth7"},
+		"too long for a label": {strings.Repeat("a", 64), nodeaddress.Rule{}, operation.ReasonNodeNameInvalid, "at most 63"},
+		"no name of a Node":    {"host_1", nodeaddress.Rule{}, operation.ReasonNodeNameInvalid, "host_1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, p := fakehost.New(t), newRecord(t)

@@ -118,7 +118,7 @@ func nameServers(content string) (all, loops, links []string) {
 		all = append(all, fields[1])
 		ip, err := netip.ParseAddr(fields[1])
 		switch {
-		case err == nil && ip.IsLoopback():
+		case err == nil && (ip.IsLoopback() || ip.IsUnspecified()): // the resolver takes the latter for this host
 			loops = append(loops, fields[1])
 		case err == nil && ip.IsLinkLocalUnicast():
 			links = append(links, fields[1])

@@ -224,6 +224,7 @@ func TestFindings(t *testing.T) {
 		"UUID of the board":        {debian, file("/sys/class/dmi/id/product_uuid", "03000200-0400-0500-0006-000700080009"), "machine-id", Warning, "UUID", "firmware"},
 		"clock not set":            {rocky, says("timedatectl show --property=NTPSynchronized --value", "no\n"), "time", Warning, "not set", "dnf install -y chrony && sudo systemctl enable --now chronyd"},
 		"resolver on loopback":     {debian, file("/etc/resolv.conf", "nameserver 127.0.0.53\noptions edns0\n"), "name-resolution", Error, "CoreDNS ends", "systemd-resolved"},
+		"resolver on no address":   {debian, file("/etc/resolv.conf", "nameserver 0.0.0.0\n"), "name-resolution", Error, "CoreDNS ends", "systemd-resolved"},
 		"resolver on ::1, too":     {debian, file("/etc/resolv.conf", "nameserver 192.0.2.53\nnameserver ::1\n"), "name-resolution", Warning, "::1", "/etc/resolv.conf"},
 		"resolver of the link":     {debian, file("/etc/resolv.conf", "nameserver fe80::1%eth0\n"), "name-resolution", Warning, "link-local (fe80::1%eth0)", "its global one"},
 		"no default route":         {debian, file("/proc/net/route", "Iface\tDestination\n"), "default-route", Error, "neither of IPv4 nor of IPv6", "ip route add default"},

@@ -33,11 +33,11 @@ func Read() ([]Interface, error) {
 	var all []Interface
 	for _, l := range links {
 		attrs := l.Attrs()
-		if attrs.Flags&net.FlagLoopback != 0 || attrs.Flags&net.FlagUp == 0 {
+		if attrs.Flags&net.FlagUp == 0 {
 			continue
 		}
 		i := Interface{
-			Name: attrs.Name, Kind: l.Type(), Hardware: onHardware(l, links, nil),
+			Name: attrs.Name, Kind: l.Type(), Loopback: attrs.Flags&net.FlagLoopback != 0, Hardware: onHardware(l, links, nil),
 			Default4: attrs.Index == default4.LinkIndex, Default6: attrs.Index == default6.LinkIndex,
 		}
 		if i.Default4 {
@@ -48,14 +48,16 @@ func Read() ([]Interface, error) {
 		}
 		for _, a := range addresses {
 			ip, ok := netip.AddrFromSlice(a.IP)
-			if ip = ip.Unmap(); !ok || a.LinkIndex != attrs.Index || ip.IsLinkLocalUnicast() {
+			if ip = ip.Unmap(); !ok || a.LinkIndex != attrs.Index || ip.IsLinkLocalUnicast() || ip.IsLoopback() {
 				continue
 			}
 			const unstable = unix.IFA_F_DEPRECATED | unix.IFA_F_TENTATIVE | unix.IFA_F_DADFAILED
 			temporary := ip.Is6() && a.Flags&unix.IFA_F_TEMPORARY != 0
 			i.Addresses = append(i.Addresses, Address{Addr: ip, Unstable: temporary || a.Flags&unstable != 0})
 		}
-		all = append(all, i)
+		if !i.Loopback || len(i.Addresses) > 0 {
+			all = append(all, i)
+		}
 	}
 	return all, nil
 }
@@ -101,8 +103,12 @@ func source(r netlink.Route, to net.IP) netip.Addr {
 	return ip.Unmap()
 }
 
+// farAway4 is that of IPv4: the dummy address of RFC 7600.
+var farAway4 = net.IPv4(192, 0, 0, 8)
+
 // defaultRoute is that of a family, without an interface when there is none. Of several the kernel
-// lists the one with the least metric first.
+// lists the one with the least metric first. Without one in the main table the kernel says where it would send to
+// an address far away: by a rule that leads to another table, or by two routes that are a half each.
 func defaultRoute(family int) (netlink.Route, error) {
 	routes, err := network.ReadAll(func() ([]netlink.Route, error) { return netlink.RouteList(nil, family) })
 	if err != nil {
@@ -121,5 +127,13 @@ func defaultRoute(family int) (netlink.Route, error) {
 			return r, nil
 		}
 	}
-	return netlink.Route{}, nil
+	to := farAway
+	if family == netlink.FAMILY_V4 {
+		to = farAway4
+	}
+	found, err := netlink.RouteGet(to)
+	if err != nil || len(found) == 0 || found[0].Type != unix.RTN_UNICAST {
+		return netlink.Route{}, nil //nolint:nilerr // there is no way to it
+	}
+	return netlink.Route{LinkIndex: found[0].LinkIndex, Src: found[0].Src}, nil
 }

@@ -1,6 +1,7 @@
 package nodeaddress
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -110,5 +111,76 @@ func TestOnHardware(t *testing.T) {
 		if got := onHardware(all[i], all, nil); got != want {
 			t.Errorf("%s %d: on hardware %t, want %t", all[i].Type(), i+1, got, want)
 		}
+	}
+}
+
+// TestRoutesOfOtherTables: without a default route in the main table the kernel says by which interface it would send, and
+// from which address. An address on lo counts, and 127.0.0.1 does not.
+func TestRoutesOfOtherTables(t *testing.T) {
+	if os.Getuid() != 0 {
+		rights.Skip(t, "needs root for network namespaces")
+	}
+	const table = 1000
+	_, all4, err := net.ParseCIDR("0.0.0.0/0")
+	must(t, err)
+	_, low, err := net.ParseCIDR("128.0.0.0/1")
+	must(t, err)
+	_, all6, err := net.ParseCIDR("::/0")
+	must(t, err)
+	for name, routes := range map[string][]netlink.Route{
+		"by a rule": {{Dst: all4, Gw: net.ParseIP("10.0.0.1"), Table: table}, {Dst: all6, Gw: net.ParseIP("fd00::1"), Table: table}},
+		"by halves": {{Dst: low, Gw: net.ParseIP("10.0.0.1"), Src: net.ParseIP("10.255.0.5")}, {Dst: all6, Gw: net.ParseIP("fd00::1")}},
+		"none":      nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			runtime.LockOSThread() // The thread ends with the test, and its namespace with it.
+			namespace, err := netns.New()
+			if err != nil {
+				rights.Skip(t, "no network namespace: ", err)
+			}
+			defer func() { _ = namespace.Close() }()
+			lo, err := netlink.LinkByName("lo")
+			must(t, err)
+			must(t, netlink.LinkSetUp(lo))
+			for _, link := range []string{"other", "wan"} {
+				must(t, netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: link}, PeerName: link + "-peer"}))
+				for _, end := range []string{link, link + "-peer"} {
+					l, err := netlink.LinkByName(end)
+					must(t, err)
+					must(t, netlink.LinkSetUp(l))
+				}
+			}
+			wan, err := netlink.LinkByName("wan")
+			must(t, err)
+			other, err := netlink.LinkByName("other")
+			must(t, err)
+			for text, on := range map[string]netlink.Link{"10.255.0.5/32": lo, "10.0.0.5/24": wan, "fd00::5/64": wan, "192.0.2.5/24": other, "fd01::5/64": other} {
+				a, err := netlink.ParseAddr(text)
+				must(t, err)
+				if a.IP.To4() == nil {
+					a.Flags = unix.IFA_F_NODAD
+				}
+				must(t, netlink.AddrAdd(on, a))
+			}
+			for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+				rule := netlink.NewRule()
+				rule.Family, rule.Table, rule.Priority = family, table, 500
+				must(t, netlink.RuleAdd(rule))
+			}
+			for _, r := range routes {
+				r.LinkIndex = wan.Attrs().Index
+				must(t, netlink.RouteAdd(&r))
+			}
+			interfaces, err := Read()
+			must(t, err)
+			if len(interfaces) == 0 || interfaces[0].Name != "lo" || len(interfaces[0].Addresses) != 1 {
+				t.Errorf("lo is %+v", interfaces)
+			}
+			choice, err := Rule{}.Choose(interfaces, []bool{false, true}, Address{}.Addr)
+			want := map[string]string{"by a rule": "[10.0.0.5 fd00::5]", "by halves": "[10.255.0.5 fd00::5]", "none": "[]"}[name]
+			if got := fmt.Sprint(choice.IPs); got != want || (err != nil) != (routes == nil) {
+				t.Errorf("chosen %s, %v, want %s", got, err, want)
+			}
+		})
 	}
 }

@@ -8,9 +8,12 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Interface is a network interface that is up and no loopback.
+// Interface is a network interface that is up. The loopback one is among them when it has an address by which
+// others reach the host, as one that is announced by a routing protocol.
 type Interface struct {
 	Name string
+	// Loopback is true for lo.
+	Loopback bool
 	// Kind as the kernel names it: bond, bridge, veth; "device" for hardware.
 	Kind string
 	// Hardware is true for hardware, and for what is built on it: bonds, VLANs, bridges with such ports.
@@ -157,14 +160,21 @@ func (r Rule) one(interfaces []Interface, v6 bool, virtual netip.Addr) (netip.Ad
 // there must be no choice.
 func byRoute(interfaces []Interface, v6 bool, own func(netip.Addr) bool) (netip.Addr, infrav1.HostNodeAddressSource, error) {
 	for _, i := range interfaces {
-		if ip := i.address(v6, own); i.isDefault(v6) && ip.IsValid() {
+		if !i.isDefault(v6) {
+			continue
+		}
+		ip := i.address(v6, own)
+		if other := sourceElsewhere(interfaces, i, v6); other.IsValid() && own(other) {
+			ip = other
+		}
+		if ip.IsValid() {
 			return ip, infrav1.HostNodeAddressDefaultRoute, nil
 		}
 	}
 	var only netip.Addr
 	for _, i := range interfaces {
 		ip := i.address(v6, own)
-		if !ip.IsValid() || i.Kind == "bridge" && !i.Hardware {
+		if !ip.IsValid() || i.Loopback || i.Kind == "bridge" && !i.Hardware {
 			continue
 		}
 		if only.IsValid() {
@@ -177,6 +187,21 @@ func byRoute(interfaces []Interface, v6 bool, own func(netip.Addr) bool) (netip.
 		return netip.Addr{}, "", fmt.Errorf("the host has no address of %s for the node; give it one, or set nodeIP in the agent's configuration", family(v6))
 	}
 	return only, infrav1.HostNodeAddressOnlyInterface, nil
+}
+
+// sourceElsewhere is the address that the kernel sends from by the default route, where that is of the loopback
+// interface: the route says so. It is not valid otherwise.
+func sourceElsewhere(interfaces []Interface, by Interface, v6 bool) netip.Addr {
+	source := by.Source4
+	if v6 {
+		source = by.Source6
+	}
+	for _, i := range interfaces {
+		if i.Loopback && slices.ContainsFunc(i.Addresses, func(a Address) bool { return a.Addr == source && !a.Unstable }) {
+			return source
+		}
+	}
+	return netip.Addr{}
 }
 
 func family(v6 bool) infrav1.HostIPFamily {
@@ -208,6 +233,6 @@ func (r Rule) Own(interfaces []Interface, before []string) []Interface {
 		if said || i.Default4 || i.Default6 || i.Hardware {
 			return false
 		}
-		return i.Kind == "bridge" || before != nil && !slices.Contains(before, i.Name)
+		return i.Loopback || i.Kind == "bridge" || before != nil && !slices.Contains(before, i.Name)
 	})
 }

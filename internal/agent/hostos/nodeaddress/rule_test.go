@@ -56,6 +56,12 @@ func TestChoose(t *testing.T) {
 		"the other network's source":     {Rule{}, sources("", "2001:db8::9"), v6, virtual6, "DefaultRoute fd00::5"},
 		"nodeIP of both, cluster of one": {Rule{IPs: []netip.Addr{netip.MustParseAddr("192.168.0.5"), netip.MustParseAddr("fd00::5")}}, host, v4, virtual4, "NodeIP 192.168.0.5"},
 		"no route, no choice":            {Rule{}, single, v6, virtual6, "OnlyInterface fd00::5"},
+		"nodeIP on lo":                   {Rule{IPs: []netip.Addr{netip.MustParseAddr("10.255.0.5")}}, routed("10.1.0.5"), v4, virtual4, "NodeIP 10.255.0.5"},
+		"network on lo":                  {Rule{Networks: []netip.Prefix{netip.MustParsePrefix("10.255.0.0/16")}}, routed("10.1.0.5"), v4, virtual4, "NodeIPNetworks 10.255.0.5"},
+		"the kernel's source on lo":      {Rule{}, routed("10.255.0.5"), v4, virtual4, "DefaultRoute 10.255.0.5"},
+		"another one on lo":              {Rule{}, routed("10.1.0.5"), v4, virtual4, "DefaultRoute 10.1.0.5"},
+		"the virtual one on lo":          {Rule{}, routed("10.0.0.200"), v4, virtual4, "DefaultRoute 10.1.0.5"},
+		"no route, lo besides":           {Rule{}, []Interface{routed("")[0], routed("")[1].without()}, v4, virtual4, "OnlyInterface 10.1.0.5"},
 		"no route, several":              {Rule{}, append(single[:1:1], host[3].without()), v6, virtual6, "no default route of IPv6, and several interfaces"},
 		"no address":                     {Rule{}, single, v4, virtual4, "no address of IPv4"},
 	} {
@@ -88,6 +94,15 @@ func sources(v4, v6 string) []Interface {
 	return all
 }
 
+// routed is a host that announces an address of its own, on lo, by a routing protocol.
+func routed(source string) []Interface {
+	from, _ := netip.ParseAddr(source)
+	return []Interface{
+		{Name: "lo", Kind: "device", Loopback: true, Addresses: ips("10.255.0.5", "10.0.0.200")},
+		{Name: "swp1", Kind: "device", Hardware: true, Default4: true, Source4: from, Addresses: ips("10.1.0.5")},
+	}
+}
+
 func (i Interface) without() Interface {
 	i.Default4, i.Default6 = false, false
 	return i
@@ -96,7 +111,7 @@ func (i Interface) without() Interface {
 func TestOwnInterfaces(t *testing.T) {
 	all := append(slices.Clone(host),
 		Interface{Name: "br-mgmt", Kind: "bridge", Hardware: true}, Interface{Name: "flannel.1", Kind: "vxlan"}, Interface{Name: "wg0", Kind: "wireguard"},
-		Interface{Name: "br-lab", Kind: "bridge", Addresses: ips("192.0.2.1")}, Interface{Name: "cali12", Kind: "veth"})
+		Interface{Name: "br-lab", Kind: "bridge", Addresses: ips("192.0.2.1")}, routed("")[0], Interface{Name: "cali12", Kind: "veth"})
 	for name, c := range map[string]struct {
 		rule   Rule
 		before []string
