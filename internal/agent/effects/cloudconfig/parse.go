@@ -80,18 +80,22 @@ func formatError(text string) error {
 }
 
 func topLevel(text string) (map[string]json.RawMessage, error) {
+	document := yamlv3.Node{}
+	if err := yamlv3.Unmarshal([]byte(text), &document); err != nil {
+		return nil, invalid("the cloud-config is not valid YAML: %s", yamlPlace(err))
+	}
+	if err := repeated(&document); err != nil {
+		return nil, err
+	}
+	text, err := quoteText(text, &document)
+	if err != nil {
+		return nil, err
+	}
 	body, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
 		return nil, invalid("the cloud-config is not valid YAML: %s", yamlPlace(err))
 	}
 	keys := map[string]json.RawMessage{}
-	document := yamlv3.Node{}
-	if err := yamlv3.Unmarshal([]byte(text), &document); err != nil {
-		return nil, invalid("the cloud-config is not valid YAML: %s", yamlPlace(err))
-	}
-	if err := checkWords(&document); err != nil {
-		return nil, err
-	}
 	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
 		return keys, nil
 	}

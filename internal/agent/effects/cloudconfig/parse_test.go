@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -39,7 +41,9 @@ func TestParseRefuses(t *testing.T) {
 		"archive":              {"MIME-Version: 1.0\n\n#cloud-config\n", ReasonUnsupportedFormat, []string{"MIME"}},
 		"no header":            {"runcmd: []\n", ReasonUnsupportedFormat, []string{header}},
 		"not YAML":             {"#cloud-config\nruncmd: [\n", ReasonInvalidCloudConfig, []string{"YAML"}},
-		"key twice":            {"#cloud-config\nruncmd: []\nruncmd: []\n", ReasonInvalidCloudConfig, []string{"YAML"}},
+		"key twice":            {"#cloud-config\nruncmd: []\nruncmd: []\n", ReasonInvalidCloudConfig, []string{"line 3", `"runcmd"`, "line 2"}},
+		"field twice":          {"#cloud-config\nwrite_files:\n- path: /a\n  content: secret\n  path: /b\n", ReasonInvalidCloudConfig, []string{"line 5", `"path"`, "line 3"}},
+		"other ends of lines":  {"#cloud-config\nfqdn: \"a\u2028b\"\nhostname: n\nruncmd: [\"nano\"]\n", ReasonInvalidCloudConfig, []string{"quotes"}},
 		"a list":               {"#cloud-config\n- a\n", ReasonInvalidCloudConfig, []string{"mapping"}},
 		"unknown key":          {"#cloud-config\nrun_cmd: []\n", ReasonUnsupportedCloudConfig, []string{"run_cmd"}},
 		"packages":             {"#cloud-config\npackages: [jq]\n", ReasonUnsupportedCloudConfig, []string{"packages", "preKubeadmCommands"}},
@@ -54,10 +58,10 @@ func TestParseRefuses(t *testing.T) {
 		"mode too large":       {"#cloud-config\nwrite_files: [{path: /a, permissions: '10000'}]\n", ReasonInvalidCloudConfig, []string{"permissions"}},
 		"command is a map":     {"#cloud-config\nruncmd: [{a: b}]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]"}},
 		"command is empty":     {"#cloud-config\nruncmd: [ok, null]\n", ReasonInvalidCloudConfig, []string{"runcmd[1]"}},
-		"word is a boolean":    {"#cloud-config\nruncmd: [[echo, y]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
+		"word is a boolean":    {"#cloud-config\nruncmd: [[echo, yes]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "line 2", "quotes"}},
 		"word is minutes":      {"#cloud-config\nbootcmd: [[sleep, 1:30]]\n", ReasonInvalidCloudConfig, []string{"bootcmd[0]", "quotes"}},
 		"word is octal":        {"#cloud-config\nruncmd: [[chmod, 0644, /a]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
-		"word has a fraction":  {"#cloud-config\nruncmd: [[sleep, 1.0]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
+		"word has a fraction":  {"#cloud-config\nruncmd: [[sleep, 1.10]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
 		"commands no list":     {"#cloud-config\nbootcmd: reboot\n", ReasonInvalidCloudConfig, []string{"bootcmd"}},
 		"default user":         {"#cloud-config\nusers: [default]\n", ReasonUnsupportedCloudConfig, []string{"default"}},
 		"user without name":    {"#cloud-config\nusers: [{gecos: x}]\n", ReasonInvalidCloudConfig, []string{"users[0]", "name"}},
@@ -98,6 +102,52 @@ func TestParseAccepts(t *testing.T) {
 	}
 	if f := c.WriteFiles[1]; f.Mode.Perm() != 0o755 || f.Mode.String()[0] != 'u' || f.User != "1000" || f.Group != "1000" || !f.Defer {
 		t.Errorf("file is %+v", f)
+	}
+}
+
+// Words of commands, with and without quotes around them, are what cloud-init makes of them, or refused. The table
+// testdata/words.json is written by testdata/words.py with the YAML that cloud-init reads.
+func TestWordsAreThoseOfCloudInit(t *testing.T) {
+	content, err := os.ReadFile("testdata/words.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table [][2]*string
+	if err := json.Unmarshal(content, &table); err != nil {
+		t.Fatal(err)
+	}
+	accepted := 0
+	for _, c := range table {
+		for _, form := range []string{"runcmd: [[x, %s]]", "bootcmd:\n- - &b %s # a comment\n  - *b\n", "runcmd:\n- - é\n  - %s"} {
+			got, err := Parse([]byte("#cloud-config\n"+fmt.Sprintf(form, *c[0])), testMeta)
+			switch {
+			case err != nil:
+				assertError(t, err, ReasonInvalidCloudConfig)
+			case c[1] == nil:
+				t.Errorf("%s: cloud-init refuses it, here it is %q %q", *c[0], got.RunCommands, got.BootCommands)
+			default:
+				accepted++
+				if line := strings.Join(append(got.RunCommands, got.BootCommands...), ""); !strings.Contains(line, " '"+*c[1]+"'") && !strings.HasPrefix(line, "'"+*c[1]+"' ") {
+					t.Errorf("%s: cloud-init writes %q, here the command is %s", *c[0], *c[1], line)
+				}
+			}
+		}
+	}
+	if accepted < len(table) {
+		t.Errorf("only %d of %d words are accepted", accepted, 3*len(table))
+	}
+	for _, word := range []string{"y", "n", "Y", "1.0", "0.25", "08", "1e3", "2026-12-01", "v1.36", "-7", "1.2.3", "10Gi"} {
+		if _, err := Parse([]byte("#cloud-config\nruncmd: [[x, "+word+"]]\n"), testMeta); err != nil {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+}
+
+// What cloud-init reads as text is text.
+func TestTextIsThatOfCloudInit(t *testing.T) {
+	c, err := Parse([]byte("#cloud-config\nhostname: n\nusers: [{name: y}, &u {name: &n n}]\nntp: {servers: [y]}\nwrite_files:\n- {path: /a, content: 1e3}\n"), testMeta)
+	if err != nil || c.Hostname.Name != "n" || c.Users[0].Name != "y" || c.Users[1].Name != "n" || c.NTP.Servers[0] != "y" || string(c.WriteFiles[0].Content) != "1e3" {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -13,7 +13,8 @@ const maxRendered = 4 << 20
 
 // MetaData is what a jinja template can refer to. As in cloud-init it is
 // reached as ds.meta_data.<key>, the standard keys local_hostname and instance_id
-// also as v1.<key> and by their name alone.
+// also as v1.<key> and by their name alone. Those two have their names with a dash as well, as
+// v1['local-hostname'].
 type MetaData struct {
 	// LocalHostname is the host name of the machine.
 	LocalHostname string
@@ -29,7 +30,7 @@ type MetaData struct {
 }
 
 func (m MetaData) variables() map[string]any {
-	standard := map[string]any{"local_hostname": m.LocalHostname, "instance_id": m.InstanceID}
+	standard := map[string]any{"local_hostname": m.LocalHostname, "local-hostname": m.LocalHostname, "instance_id": m.InstanceID, "instance-id": m.InstanceID}
 	data := maps.Clone(standard)
 	data["hostname"] = m.LocalHostname
 	data["provider_id"] = m.ProviderID

@@ -15,6 +15,7 @@ func TestRender(t *testing.T) {
 		"hostname":               {"n: '{{ ds.meta_data.local_hostname }}'\n", "n: 'host-1'\n"},
 		"standard variables":     {"{{ v1.local_hostname }} {{ v1.instance_id }}", "host-1 claim-1"},
 		"at top level":           {"{{ local_hostname }} {{ instance_id }}", "host-1 claim-1"},
+		"with a dash":            {"{{ v1['local-hostname'] }} {{ ds.meta_data['instance-id'] }}", "host-1 claim-1"},
 		"default interface":      {"{{ ds.meta_data.default_interface }}", "eth0"},
 		"index":                  {"{{ ds.meta_data['provider_id'] }}", "slipway://ns/host-1/claim-1"},
 		"filters":                {"{{ ds.meta_data.local_hostname | upper | replace('-', '_') }}", "HOST_1"},
