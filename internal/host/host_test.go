@@ -478,6 +478,22 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Names that look like something else, and the longest ones.
+func TestOddNamesAreParsed(t *testing.T) {
+	const claim = "6a0b1f9e-0000-4000-8000-000000000000"
+	id, long := strings.Repeat("0", 64), strings.Repeat("a", 63)
+	for _, namespace := range []string{"1234", "007", "1e3", "true", "no", "null", "pools", long} {
+		for _, name := range []string{"1234", "0x10", "true", "no", "a.b.c", "1.2.3.4", "pools", long, strings.Repeat("a.", 31) + "a"} {
+			if ns, n, c, ok := host.ParseProviderID(infrav1.ProviderID(namespace, name, claim)); !ok || ns != namespace || n != name || c != claim {
+				t.Errorf("provider ID of %s/%s: %s, %s, %s, %t", namespace, name, ns, n, c, ok)
+			}
+			if ns, n, ok := host.ParseAgentUser(infrav1.AgentUser(namespace, name, id)); !ok || ns != namespace || n != name {
+				t.Errorf("user of %s/%s: %s, %s, %t", namespace, name, ns, n, ok)
+			}
+		}
+	}
+}
+
 func TestID(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -84,3 +84,16 @@ func TestComplete(t *testing.T) {
 		})
 	}
 }
+
+// A name stays a string for kubeadm, whose configuration is YAML.
+func TestNamesStayStrings(t *testing.T) {
+	for _, name := range []string{"1234", "007", "1e3", "0x10", "true", "no", "y", "null", "1.2", "a.b", "12e4.5", strings.Repeat("a", 63)} {
+		completed, err := Complete(files("apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n"), name, netip.Addr{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Read(completed); got.Name != name {
+			t.Errorf("%s is %q in\n%s", name, got.Name, completed[0].Content)
+		}
+	}
+}
