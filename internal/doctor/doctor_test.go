@@ -609,6 +609,19 @@ func expect(t *testing.T, f Finding, w want) {
 
 // A selector is about the labels of Hosts, and of all else about those of the Cluster. The
 // plane and the providers are everybody's.
+// What a lifecycle run waits for has the same words in doctor, and in the status of its cluster.
+func TestARunWaitsInTheSameWordsInTheStatus(t *testing.T) {
+	for _, outcome := range []lifecyclev1.StepOutcome{"", lifecyclev1.OutcomeFailed} {
+		s := healthy()
+		s.LifecycleRuns[0] = run(outcome)
+		findings := Diagnose(s).Findings
+		waits := status.Waits(&s.Clusters[0], &s.Snapshot, s.MachinesOnHosts(), now)
+		if len(findings) != 1 || len(waits) != 1 || findings[0].Message != waits[0] || !strings.HasPrefix(waits[0], "BeforeClusterUpgrade: LifecyclePolicy ") {
+			t.Errorf("outcome %q: findings %+v, waits for %q", outcome, findings, waits)
+		}
+	}
+}
+
 func TestSelector(t *testing.T) {
 	for selector, want := range map[string][]string{
 		"rack=r2": {h2}, "tier=gold": {machine1}, "tier!=gold": {h1, h2}, "rack=r9": nil, "": {h1, machine1, h2},

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/runs"
 )
 
@@ -16,17 +17,16 @@ var _ = register(Check{
 			if cluster == nil {
 				return none()
 			}
-			told := runs.RunOf(run, cluster, s.Now)
-			failed := told.Phase == lifecyclev1.RunFailed && told.Mode != lifecyclev1.ModeAudit
-			if !told.Blocks && !failed {
+			wait := plan.WaitOf(run, cluster, s.Now)
+			if wait == nil {
 				return none()
 			}
 			f := at(lifecyclev1.GroupVersion, "LifecycleRun", run, Warning).since(run.CreationTimestamp.Time)
-			f.Cluster, f.Message = cluster.Name, string(told.Hook)+": "+told.Message
-			if failed {
+			f.Cluster, f.Message = cluster.Name, wait.Message
+			if wait.Failed {
 				f.Severity = Error
 			}
-			for _, step := range told.Steps {
+			for _, step := range runs.RunOf(run, cluster, s.Now).Steps {
 				if step.Since != nil && (step.Until == nil || step.State == string(lifecyclev1.OutcomeFailed)) {
 					f = f.since(*step.Since)
 				}

@@ -11,15 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
@@ -54,7 +51,7 @@ func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister
 	if err != nil {
 		return Status{}, err
 	}
-	s, onHosts := Status{Clusters: []Cluster{}}, o.MachinesOnHosts()
+	s, onHosts, now := Status{Clusters: []Cluster{}}, o.MachinesOnHosts(), time.Now()
 	for i := range o.Clusters {
 		of := &o.Clusters[i]
 		if !scope.shows(of) {
@@ -62,7 +59,7 @@ func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister
 		}
 		cluster := clusterOf(of, o.Machines)
 		cluster.Pools = poolsOf(cluster, o.MachinePools, o.MachineDeployments)
-		cluster.Waiting = append(waitingOf(of, o, onHosts), waitingRuns(of, o.LifecycleRuns)...)
+		cluster.Waiting = Waits(of, o, onHosts, now)
 		s.Clusters = append(s.Clusters, cluster)
 	}
 	s.Hosts = HostsOf(o.Hosts, scope)
@@ -141,78 +138,6 @@ func poolsOf(cluster Cluster, pools []clusterv1.MachinePool, deployments []clust
 				Name: cmp.Or(d.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel], d.Name), Kind: "MachineDeployment",
 				Replicas: Replicas{Desired: ptr.Deref(d.Spec.Replicas, 0), Ready: ptr.Deref(d.Status.ReadyReplicas, 0)},
 			})
-		}
-	}
-	return out
-}
-
-// waitingOf gathers what is not ready, from the conditions that say what to do:
-// the topology's, and those of the machines and pools on hosts. A Node in trouble is told at once,
-// while its HostMachine is ready for some minutes more.
-func waitingOf(c *clusterv1.Cluster, o *snapshot.Snapshot, onHosts map[client.ObjectKey]*clusterv1.Machine) []string {
-	var out []string
-	topology := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition)
-	if topology != nil && topology.Status == "False" && topology.Message != "" {
-		out = append(out, topology.Message)
-	}
-	for i := range o.HostMachines {
-		m := &o.HostMachines[i]
-		ready := meta.FindStatusCondition(m.Status.Conditions, clusterv1.ReadyCondition)
-		if m.Namespace != c.Namespace || m.Labels[clusterv1.ClusterNameLabel] != c.Name || ready == nil {
-			continue
-		}
-		if says := machineSays(m, ready, onHosts[client.ObjectKeyFromObject(m)]); says != "" {
-			out = append(out, m.Name+": "+says)
-		}
-	}
-	for i := range o.HostMachinePools {
-		p := &o.HostMachinePools[i]
-		remediating := meta.FindStatusCondition(p.Status.Conditions, clusterv1.RemediatingCondition)
-		if p.Namespace == c.Namespace && p.Labels[clusterv1.ClusterNameLabel] == c.Name && remediating != nil && remediating.Message != "" {
-			out = append(out, p.Name+": "+remediating.Message)
-		}
-	}
-	return out
-}
-
-// machineSays is why a machine on a host is waited for; empty when it is not. machine may be nil.
-func machineSays(m *infrav1.HostMachine, ready *metav1.Condition, machine *clusterv1.Machine) string {
-	upToDate := meta.FindStatusCondition(m.Status.Conditions, infrav1.UpToDateCondition)
-	var trouble *NodeTrouble
-	if machine != nil {
-		trouble = NodeTroubleOf(machine)
-	}
-	switch {
-	case trouble != nil && (ready.Status == "True" || ready.Reason == infrav1.NodeNotReadyReason):
-		return trouble.Message
-	case ready.Status != "True":
-		return cmp.Or(ready.Message, ready.Reason)
-	case upToDate != nil && upToDate.Status == "False":
-		return upToDate.Message
-	}
-	return ""
-}
-
-// waitingRuns gathers the lifecycle runs that somebody should know of: those that hold
-// the cluster back, and those that failed where nothing waits for them.
-func waitingRuns(c *clusterv1.Cluster, runs []lifecyclev1.LifecycleRun) []string {
-	topology := ""
-	if condition := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition); condition != nil {
-		topology = condition.Message
-	}
-	var out []string
-	for i := range runs {
-		run := &runs[i]
-		if run.Namespace != c.Namespace || run.Spec.ClusterName != c.Name {
-			continue
-		}
-		blocks, message, _ := plan.Holds(run, c, time.Now())
-		if !blocks && plan.Phase(run) == lifecyclev1.RunFailed && run.Spec.Mode != lifecyclev1.ModeAudit {
-			blocks, message = true, plan.Explain(run)
-		}
-		// Core repeats what the hooks of a topology answer.
-		if blocks && !strings.Contains(topology, message) {
-			out = append(out, string(run.Spec.Hook)+": "+message)
 		}
 	}
 	return out

@@ -81,7 +81,7 @@ var rules = []rule{
 	{folder: "internal/approval", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/assignment", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/snapshot", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/lifecycle/plan", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/management", may: []string{"api", "internal/agent/link/enroll", "internal/durable", "internal/lifecycle/workload", "internal/status"},
 		never: []string{"k8s.io/kubernetes"}},

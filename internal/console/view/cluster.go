@@ -106,7 +106,7 @@ func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot) []Member {
 		}
 		member := memberOf(m)
 		if ref := m.Spec.InfrastructureRef; IsOurs(ref, "HostMachine") {
-			member.takes(wanting[ref.Name], hosts)
+			member.takes(wanting[ref.Name], m, hosts)
 			delete(wanting, ref.Name)
 		}
 		members = append(members, member)
@@ -114,7 +114,7 @@ func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot) []Member {
 	for _, m := range wanting {
 		member := Member{Name: m.Name, Version: m.Spec.Version, Deleting: !m.DeletionTimestamp.IsZero()}
 		member.order, member.group = groupOf(m.Labels)
-		member.takes(m, hosts)
+		member.takes(m, nil, hosts)
 		members = append(members, member)
 	}
 	slices.SortFunc(members, func(a, b Member) int {
@@ -152,14 +152,11 @@ func groupOf(labels map[string]string) (order int, name string) {
 }
 
 // takes adds what Slipway has for the machine.
-func (m *Member) takes(from *infrav1.HostMachine, hosts map[string]*infrav1.Host) {
+func (m *Member) takes(from *infrav1.HostMachine, machine *clusterv1.Machine, hosts map[string]*infrav1.Host) {
 	if from == nil {
 		return
 	}
-	m.HostMachine = from.Name
-	if ready := meta.FindStatusCondition(from.Status.Conditions, clusterv1.ReadyCondition); ready != nil && ready.Status != metav1.ConditionTrue {
-		m.Waiting = cmp.Or(ready.Message, ready.Reason)
-	}
+	m.HostMachine, m.Waiting = from.Name, status.MachineWaits(from, machine)
 	name := from.Status.HostRef.Name
 	if name == "" {
 		return

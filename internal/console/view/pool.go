@@ -69,10 +69,11 @@ func poolMembers(p *infrav1.HostMachinePool, version string, o *snapshot.Snapsho
 			continue
 		}
 		member := PoolMember{Member: Member{Name: m.Name, Version: m.Spec.Version, Deleting: !m.DeletionTimestamp.IsZero()}}
-		if machine := machines[m.Name]; machine != nil {
+		machine := machines[m.Name]
+		if machine != nil {
 			member.Member = memberOf(machine)
 		}
-		member.takes(m, hosts)
+		member.takes(m, machine, hosts)
 		member.Outdated = p.Status.Revision != "" && (m.Labels[infrav1.RevisionLabel] != p.Status.Revision || version != "" && m.Spec.Version != version)
 		if host := hosts[m.Status.HostRef.Name]; host != nil {
 			member.Operation = operationOf(host)

@@ -65,6 +65,21 @@ func TestPoolTellsWhichMachineIsAtWhichStepAndWhyItWaits(t *testing.T) {
 	}
 }
 
+// A machine waits for the same as in `slipway status`: also for a Node in trouble, while its
+// HostMachine is still ready.
+func TestMachineWaitsForItsNode(t *testing.T) {
+	pool, objects := rolling()
+	objects.HostMachines[0].Status.Conditions = []metav1.Condition{{Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue}}
+	machine := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "w-1"}}
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: "w-1"}
+	machine.Status.NodeRef.Name = "node-1"
+	machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNodeNotReadyReason, Message: "* no network"}}
+	objects.Machines = []clusterv1.Machine{machine}
+	if got := PoolOf(pool, "v1.36.3", objects, 1).Members[1].Waiting; got != "Node node-1 is not ready: no network" {
+		t.Errorf("w-1 waits for %q", got)
+	}
+}
+
 func TestPoolsOfACluster(t *testing.T) {
 	pool, _ := rolling()
 	still := pool.DeepCopy()

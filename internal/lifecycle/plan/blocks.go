@@ -143,6 +143,30 @@ func Holds(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.T
 	return holds, message, changes
 }
 
+// Wait is why somebody has to know of a run: it holds its Cluster back, or it failed where nothing
+// waits for it.
+type Wait struct {
+	// Blocks says that the run holds its Cluster back.
+	Blocks bool
+	// Failed says that one of its steps has failed.
+	Failed bool
+	// Message begins with the hook, and says which step waits or failed, since when, and what to do.
+	Message string
+}
+
+// WaitOf returns why somebody has to know of a run; nil when nobody has.
+func WaitOf(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) *Wait {
+	blocks, message, _ := Holds(run, cluster, now)
+	failed := Phase(run) == lifecyclev1.RunFailed && run.Spec.Mode != lifecyclev1.ModeAudit
+	switch {
+	case !blocks && !failed:
+		return nil
+	case !blocks:
+		message = Explain(run)
+	}
+	return &Wait{Blocks: blocks, Failed: failed, Message: string(run.Spec.Hook) + ": " + message}
+}
+
 // Open says whether a policy still has a say about a run: its steps have not all passed,
 // or a window that has closed keeps its hook from passing.
 func Open(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) bool {
