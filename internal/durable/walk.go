@@ -103,6 +103,23 @@ func ReadAny(root, path string, most int64) (data []byte, err error) {
 	return data, err
 }
 
+// Visit calls visit with each part of an absolute path that decides what is there, from "/" on: the
+// directories, the links, and what is at the end. It follows links of all users, and returns the path
+// without links. If a name does not exist, the error is fs.ErrNotExist and the path that of its
+// directory.
+func Visit(path string, visit func(at string, info fs.FileInfo) error) (string, error) {
+	w := &walk{path: path, any: true, visit: visit}
+	defer w.back(0)
+	err := w.begin()
+	for err == nil && len(w.rest) > 0 {
+		err = w.step()
+	}
+	if len(w.open) == 0 {
+		return "", err
+	}
+	return filepath.Join(w.at().path, w.file), err
+}
+
 func with(w *walk, do func(d *Dir, name string) error) error {
 	defer w.back(0)
 	name, err := w.parent()
@@ -119,6 +136,10 @@ type walk struct {
 	target, any bool
 	// missing makes a directory that does not exist; nil: that is an error.
 	missing func(d *Dir, name string) error
+	// visit sees each part of the way; nil: nobody does. file is what is at the end, if that is no
+	// directory.
+	visit func(at string, info fs.FileInfo) error
+	file  string
 
 	// open are the directories from root to where the walk is, and rest are the next names.
 	open []*Dir
@@ -153,8 +174,17 @@ func (w *walk) begin() error {
 		return err
 	}
 	w.open = append(w.open, d)
-	d.info, err = d.root.Stat(".")
-	return err
+	if d.info, err = d.root.Stat("."); err != nil {
+		return err
+	}
+	return w.see(d.path, d.info)
+}
+
+func (w *walk) see(at string, info fs.FileInfo) error {
+	if w.visit == nil {
+		return nil
+	}
+	return w.visit(at, info)
 }
 
 // parent goes to the directory of the last name, and returns that name.
@@ -204,7 +234,13 @@ func (w *walk) step() error {
 		case err != nil:
 			return at.wrap(err, name)
 		case info.Mode()&fs.ModeSymlink != 0:
+			if err := w.see(at.Path(name), info); err != nil {
+				return err
+			}
 			return w.follow(name, info)
+		case !info.IsDir() && w.visit != nil && len(w.rest) == 0:
+			w.file = name
+			return w.visit(at.Path(name), info)
 		case !info.IsDir():
 			return at.wrap(syscall.ENOTDIR, name)
 		}
@@ -219,7 +255,7 @@ func (w *walk) step() error {
 		if w.user != nobody && uidOf(d.info) != w.user && d.info.Mode().Perm()&1 == 0 {
 			return &LinkError{Path: w.path, Link: w.via, UID: w.user} // the user could not go there
 		}
-		return nil
+		return w.see(d.path, d.info)
 	}
 	return at.wrap(syscall.EAGAIN, name)
 }

@@ -7,16 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
+
+	"github.com/slipway-dev/slipway/internal/durable"
 )
 
-const (
-	// writers are the permission bits by which others than the owner write.
-	writers = 0o022
-	// maxLinks are as many as the kernel follows; see path_resolution(7).
-	maxLinks = 40
-)
+// writers are the permission bits by which others than the owner write.
+const writers = 0o022
 
 // ReplaceableError says that somebody else decides what is at a path.
 type ReplaceableError struct {
@@ -50,11 +47,11 @@ func CheckReplaceable(path string, emptied ...string) error {
 
 // CheckAllReplaceable is CheckReplaceable for a directory and everything in it.
 func CheckAllReplaceable(dir string, emptied ...string) error {
-	w, err := follow(dir, emptied)
-	if err != nil || w.missing {
+	found, err := follow(dir, emptied)
+	if err != nil || found == "" {
 		return err
 	}
-	return filepath.WalkDir(w.at, func(at string, entry fs.DirEntry, err error) error {
+	return filepath.WalkDir(found, func(at string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -62,89 +59,28 @@ func CheckAllReplaceable(dir string, emptied ...string) error {
 		if err != nil {
 			return err
 		}
-		return w.judge(at, info)
+		return judge(dir, at, info, emptied)
 	})
 }
 
-func follow(path string, emptied []string) (*walk, error) {
-	w := &walk{path: path, emptied: emptied, rest: parts(path)}
-	err := w.look("/")
-	for err == nil && len(w.rest) > 0 {
-		err = w.next()
+// follow returns the path without links; empty when nothing is there.
+func follow(path string, emptied []string) (string, error) {
+	found, err := durable.Visit(path, func(at string, info fs.FileInfo) error { return judge(path, at, info, emptied) })
+	if !errors.Is(err, fs.ErrNotExist) {
+		return found, err
 	}
-	return w, err
-}
-
-// walk follows a path as the kernel does.
-type walk struct {
-	path    string
-	emptied []string
-	// at is how far it came, without links, and info what is there; rest are the names that
-	// are left.
-	at   string
-	info fs.FileInfo
-	rest []string
-	// missing says that there is nothing at at; links counts those that were followed.
-	missing bool
-	links   int
-}
-
-func parts(path string) []string {
-	return slices.DeleteFunc(strings.Split(path, "/"), func(s string) bool { return s == "" || s == "." })
-}
-
-// look goes to a path without links.
-func (w *walk) look(at string) error {
-	info, err := os.Lstat(at)
-	if err != nil {
-		return err
+	above, err := os.Lstat(found)
+	if err == nil && above.Mode()&writers != 0 {
+		err = refuse(path, found, above, false)
 	}
-	w.at, w.info = at, info
-	return w.judge(at, info)
-}
-
-func (w *walk) next() error {
-	name := w.rest[0]
-	w.rest = w.rest[1:]
-	if name == ".." {
-		return w.look(filepath.Dir(w.at))
-	}
-	at := filepath.Join(w.at, name)
-	info, err := os.Lstat(at)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if w.info.Mode()&writers != 0 {
-			return w.refuse(w.at, w.info, false)
-		}
-		w.missing, w.rest = true, nil
-		return nil
-	case err != nil:
-		return err
-	case info.Mode()&fs.ModeSymlink == 0:
-		return w.look(at)
-	}
-	if err := w.judge(at, info); err != nil {
-		return err
-	}
-	if w.links++; w.links > maxLinks {
-		return &fs.PathError{Op: "follow", Path: w.path, Err: syscall.ELOOP}
-	}
-	target, err := os.Readlink(at)
-	if err != nil {
-		return err
-	}
-	w.rest = append(parts(target), w.rest...)
-	if filepath.IsAbs(target) {
-		return w.look("/")
-	}
-	return nil
+	return "", err
 }
 
 // judge refuses what others may write. In a directory like /tmp they may not replace what
 // is not theirs, as long as it is there.
-func (w *walk) judge(at string, info fs.FileInfo) error {
-	if slices.Contains(w.emptied, at) {
-		return w.refuse(at, info, true)
+func judge(path, at string, info fs.FileInfo, emptied []string) error {
+	if slices.Contains(emptied, at) {
+		return refuse(path, at, info, true)
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -154,11 +90,11 @@ func (w *walk) judge(at string, info fs.FileInfo) error {
 	if owned := stat.Uid == 0 || int(stat.Uid) == os.Geteuid(); owned && (link || sticky || info.Mode()&writers == 0) {
 		return nil
 	}
-	return w.refuse(at, info, false)
+	return refuse(path, at, info, false)
 }
 
-func (w *walk) refuse(at string, info fs.FileInfo, emptied bool) error {
-	e := &ReplaceableError{Path: w.path, At: at, Mode: info.Mode(), Emptied: emptied}
+func refuse(path, at string, info fs.FileInfo, emptied bool) error {
+	e := &ReplaceableError{Path: path, At: at, Mode: info.Mode(), Emptied: emptied}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		e.UID = stat.Uid
 	}

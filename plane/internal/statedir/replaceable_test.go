@@ -40,13 +40,17 @@ func TestCheckReplaceable(t *testing.T) {
 		"a link that leads to another's": {spoil: func(dir string) error {
 			return errors.Join(os.Symlink(filepath.Join(dir, "bin/../bin/slipway"), filepath.Join(dir, "l")), os.Chown(filepath.Join(dir, "bin"), nobody, nobody))
 		}, path: "l", at: "bin"},
-		"a link in a circle":            {spoil: func(dir string) error { return os.Symlink("l", filepath.Join(dir, "l")) }, path: "l", at: "l"},
-		"what is not there":             {spoil: func(string) error { return nil }, path: "bin/none/of/it"},
-		"what anybody may make":         {spoil: func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) }, path: "none", at: "."},
-		"a directory and what is in it": {spoil: func(string) error { return nil }, path: "bin", all: true},
-		"another's in the directory":    {spoil: func(dir string) error { return os.Chown(filepath.Join(dir, "bin/slipway"), nobody, nobody) }, path: ".", all: true, at: "bin/slipway"},
-		"which only the way leads to":   {spoil: func(dir string) error { return os.Chown(filepath.Join(dir, "bin/slipway"), nobody, nobody) }, path: "bin"},
-		"a directory that is not there": {spoil: func(string) error { return nil }, path: "none", all: true},
+		"a link in a circle":    {spoil: func(dir string) error { return os.Symlink("l", filepath.Join(dir, "l")) }, path: "l", at: "l"},
+		"what is not there":     {spoil: func(string) error { return nil }, path: "bin/none/of/it"},
+		"what anybody may make": {spoil: func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) }, path: "none", at: "."},
+		"what anybody may make, by another way": {spoil: func(dir string) error {
+			return errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Symlink(dir+"/none", filepath.Join(dir, "bin/l")))
+		}, path: "bin/l", at: "."},
+		"what anybody may make, on the way back": {spoil: func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) }, path: "bin/../none", at: "."},
+		"a directory and what is in it":          {spoil: func(string) error { return nil }, path: "bin", all: true},
+		"another's in the directory":             {spoil: func(dir string) error { return os.Chown(filepath.Join(dir, "bin/slipway"), nobody, nobody) }, path: ".", all: true, at: "bin/slipway"},
+		"which only the way leads to":            {spoil: func(dir string) error { return os.Chown(filepath.Join(dir, "bin/slipway"), nobody, nobody) }, path: "bin"},
+		"a directory that is not there":          {spoil: func(string) error { return nil }, path: "none", all: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := filepath.EvalSymlinks(t.TempDir())
