@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,11 +55,18 @@ func TestNodeIsReportedWithItsInventory(t *testing.T) {
 // what cannot be read at the moment, waits for its time.
 func TestIdentityIsReportedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		identity, readable, reads := "host-1 192.0.2.1", error(nil), 0
 		a := &Agent{options: Options{Journal: journal.InMemory(), Inventory: func(context.Context, inventory.Node) (inventory.Facts, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			reads++
 			return inventory.Facts{}, nil
-		}, Identity: func(inventory.Node) (string, error) { return identity, readable }}, recollect: make(chan struct{}, 1)}
+		}, Identity: func(inventory.Node) (string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return identity, readable
+		}}, recollect: make(chan struct{}, 1)}
 		a.reporter = newReporter(nil, "ns", "h", slog.New(slog.DiscardHandler), nil)
 		go a.refresh(t.Context(), a.collect(t.Context()))
 		for _, c := range []struct {
@@ -74,12 +82,16 @@ func TestIdentityIsReportedSoon(t *testing.T) {
 			{"another address", "host-2 192.0.2.2", nil, identityInterval, 3},
 			{"the same for long", "host-2 192.0.2.2", nil, inventoryInterval, 4},
 		} {
+			mu.Lock()
 			identity, readable = c.identity, c.readable
+			mu.Unlock()
 			time.Sleep(c.after + time.Second)
 			synctest.Wait()
+			mu.Lock()
 			if reads != c.reads {
 				t.Errorf("%s: the inventory was read %d times, want %d", c.what, reads, c.reads)
 			}
+			mu.Unlock()
 		}
 	})
 }
