@@ -251,6 +251,7 @@ func TestInitIsWithdrawn(t *testing.T) {
 // manager ends, and whatever its cache shows. The data goes as well: one that has not begun must not
 // join with data that makes a control plane.
 func TestInitIsWithdrawnBeforeAnotherJoins(t *testing.T) {
+	testenv.Skip(t)
 	for seen, cache := range map[string]client.WithWatch{"shown by the cache": env.Client, "behind": withoutHosts(env.Client)} {
 		t.Run(seen, func(t *testing.T) {
 			// Finalizer, claimID, claim, providerID, what is withdrawn, the operation, and the status.
