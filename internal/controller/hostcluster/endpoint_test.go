@@ -119,27 +119,34 @@ func TestSharedEndpoint(t *testing.T) {
 	if err := infrav1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
+	named := func(name string) func(*infrav1.HostCluster) {
+		return func(hc *infrav1.HostCluster) { hc.Name = name }
+	}
 	all := func(changes ...func(*infrav1.HostCluster)) []func(*infrav1.HostCluster) { return changes }
 	for name, tc := range map[string]struct {
 		mine, other []func(*infrav1.HostCluster)
-		claimed     string
-		refused     bool
+		// claimed is the cluster of a host, of its control plane unless worker says otherwise.
+		claimed         string
+		worker, refused bool
 	}{
-		"older":                        {mine: all(at(2)), other: all(at(1)), refused: true},
-		"younger":                      {mine: all(at(1)), other: all(at(2))},
-		"of the same second":           {mine: all(at(1)), other: all(at(1)), refused: true},
-		"younger, provisioned":         {mine: all(at(1)), other: all(at(2), provisioned), refused: true},
-		"this one is provisioned":      {mine: all(at(2), provisioned), other: all(at(1))},
-		"this one has hosts":           {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c1"},
-		"another cluster's hosts":      {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c0", refused: true},
-		"another address":              {mine: all(at(2)), other: all(at(1), spelt("10.0.0.2"))},
-		"in other words":               {mine: all(at(2)), other: all(at(1), spelt("::ffff:10.0.0.1")), refused: true},
-		"none":                         {mine: all(at(2)), other: all(at(1), spelt(""))},
-		"of a load balancer":           {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointExternal))},
-		"this one has a load balancer": {mine: all(at(2), others(infrav1.EndpointExternal)), other: all(at(1))},
-		"with the type in words":       {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointHostVIP)), refused: true},
-		"of somebody else":             {mine: all(at(2)), other: all(at(1), external)},
-		"in another namespace":         {mine: all(at(2)), other: all(at(1), provisioned, elsewhere)},
+		"older":                           {mine: all(at(2)), other: all(at(1)), refused: true},
+		"younger":                         {mine: all(at(1)), other: all(at(2))},
+		"of the same second":              {mine: all(at(1)), other: all(at(1)), refused: true},
+		"younger, provisioned":            {mine: all(at(1)), other: all(at(2), provisioned), refused: true},
+		"of the same second, by its name": {mine: all(at(1)), other: all(at(1), named("c2"))},
+		"itself, provisioned meanwhile":   {mine: all(at(1)), other: all(at(1), named("c1"), provisioned)},
+		"this one has a worker":           {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c1", worker: true, refused: true},
+		"this one is provisioned":         {mine: all(at(2), provisioned), other: all(at(1))},
+		"this one has hosts":              {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c1"},
+		"another cluster's hosts":         {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c0", refused: true},
+		"another address":                 {mine: all(at(2)), other: all(at(1), spelt("10.0.0.2"))},
+		"in other words":                  {mine: all(at(2)), other: all(at(1), spelt("::ffff:10.0.0.1")), refused: true},
+		"none":                            {mine: all(at(2)), other: all(at(1), spelt(""))},
+		"of a load balancer":              {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointExternal))},
+		"this one has a load balancer":    {mine: all(at(2), others(infrav1.EndpointExternal)), other: all(at(1))},
+		"with the type in words":          {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointHostVIP)), refused: true},
+		"of somebody else":                {mine: all(at(2)), other: all(at(1), external)},
+		"in another namespace":            {mine: all(at(2)), other: all(at(1), provisioned, elsewhere)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := controlPlaneScope()
@@ -153,12 +160,19 @@ func TestSharedEndpoint(t *testing.T) {
 			}
 			if tc.claimed != "" {
 				s.hosts = []infrav1.Host{*aHost(func(h *infrav1.Host) {
-					h.Spec.Claim = &infrav1.HostClaim{ClusterName: tc.claimed, ControlPlane: ptr.To(true)}
+					h.Spec.Claim = &infrav1.HostClaim{ClusterName: tc.claimed, ControlPlane: ptr.To(!tc.worker)}
 				})}
 			}
-			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(s.hostCluster.DeepCopy(), other).Build()}
+			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(other).Build()}
 			if err := r.refuseSharedEndpoint(t.Context(), s); err != nil {
 				t.Fatal(err)
+			}
+			if known := (&problem{"Known", "known"}); s.problem != nil {
+				again := *s
+				again.problem = known
+				if err := r.refuseSharedEndpoint(t.Context(), &again); err != nil || again.problem != known {
+					t.Errorf("what is known to be wrong becomes %+v, error %v", again.problem, err)
+				}
 			}
 			refused := s.problem != nil && s.problem.reason == infrav1.HostClusterEndpointOfClusterReason && strings.Contains(s.problem.message, "HostCluster c0 ")
 			if refused != tc.refused || refused != (s.problem != nil) {

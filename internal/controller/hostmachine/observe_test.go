@@ -80,19 +80,23 @@ func TestObserveHost(t *testing.T) {
 	}
 	refused := &metav1.Condition{Type: infrav1.HostClaimedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostAdoptionRefusedReason, Message: "not ours"}
 	for name, c := range map[string]struct {
-		providerID   string
+		providerID string
+		// claimed is the host that this reconcile claimed, which no reader has to know.
+		claimed      *infrav1.Host
 		cached, live *infrav1.Host
 		before       *metav1.Condition
 		held         bool
 		reason, says string
 	}{
-		"its own":                   {cached: at("claim"), live: at("claim"), held: true},
-		"of another provider":       {providerID: "other://n/h/claim", cached: at("claim"), live: at("claim"), reason: infrav1.HostMachineHostLostReason, says: `"other://n/h/claim" is not of this provider`},
-		"gone":                      {reason: infrav1.HostMachineHostLostReason, says: "Host h is gone"},
-		"taken from it":             {cached: at("other"), live: at("other"), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
-		"without a claim":           {cached: at(""), live: at(""), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
-		"the cache is behind":       {cached: at(""), live: at("claim"), held: true},
-		"it refused, and was freed": {cached: at(""), live: at(""), before: refused, reason: infrav1.HostAdoptionRefusedReason, says: "not ours"},
+		"its own":                     {cached: at("claim"), live: at("claim"), held: true},
+		"of another provider":         {providerID: "other://n/h/claim", cached: at("claim"), live: at("claim"), reason: infrav1.HostMachineHostLostReason, says: `"other://n/h/claim" is not of this provider`},
+		"its own, of this reconcile":  {claimed: at("claim"), held: true},
+		"its own, by the cache alone": {cached: at("claim"), held: true},
+		"gone":                        {reason: infrav1.HostMachineHostLostReason, says: "Host h is gone"},
+		"taken from it":               {cached: at("other"), live: at("other"), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
+		"without a claim":             {cached: at(""), live: at(""), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
+		"the cache is behind":         {cached: at(""), live: at("claim"), held: true},
+		"it refused, and was freed":   {cached: at(""), live: at(""), before: refused, reason: infrav1.HostAdoptionRefusedReason, says: "not ours"},
 	} {
 		build := func(h *infrav1.Host) client.WithWatch {
 			b := fake.NewClientBuilder().WithScheme(scheme)
@@ -110,7 +114,7 @@ func TestObserveHost(t *testing.T) {
 		written := at("claim")
 		written.ResourceVersion = "7"
 		r.hosts.Note(at("claim"), written, struct{}{})
-		s := &scope{hostMachine: m, waiting: &waiting{"Before", "before"}}
+		s := &scope{hostMachine: m, claimed: c.claimed, waiting: &waiting{"Before", "before"}}
 		held, err := r.observeHost(t.Context(), s)
 		if err != nil || held != c.held || (s.host != nil) != c.held {
 			t.Errorf("%s: held %t, error %v", name, held, err)
@@ -122,7 +126,7 @@ func TestObserveHost(t *testing.T) {
 		case !c.held && (s.waiting == nil || s.waiting.reason != c.reason || !strings.Contains(s.waiting.message, c.says)):
 			t.Errorf("%s: waits for %+v", name, s.waiting)
 		}
-		if _, remembered := r.hosts.Over(at("claim")); remembered != (c.cached != nil) {
+		if _, remembered := r.hosts.Over(at("claim")); remembered != (c.cached != nil || c.claimed != nil) {
 			t.Errorf("%s: a write to the host is remembered: %t", name, remembered)
 		}
 	}
@@ -138,6 +142,7 @@ func TestMirror(t *testing.T) {
 		op          *infrav1.ObservedOperation
 		phase       infrav1.HostDesiredPhase
 		provisioned bool
+		recorded    bool
 		failed      bool
 		want        bool
 		says        string
@@ -149,6 +154,7 @@ func TestMirror(t *testing.T) {
 		"adopted":                  {phase: adopt, op: operation(adopt, infrav1.OperationSucceeded), want: true, says: "log: Adopted the node on a host|Normal Adopted Adopted the node on Host h as it is"},
 		"adopted long ago":         {phase: adopt, op: operation(adopt, infrav1.OperationSucceeded), provisioned: true, want: true},
 		"rebooted, status lost":    {phase: reboot, op: operation(reboot, infrav1.OperationRunning), want: true},
+		"its report is lost":       {phase: bootstrap, recorded: true, want: true},
 		"failed":                   {phase: bootstrap, op: operation(bootstrap, infrav1.OperationFailed), says: "Warning BootstrapFailed Host h: why"},
 		"failed, and told":         {phase: bootstrap, op: operation(bootstrap, infrav1.OperationFailed), failed: true},
 		"not adopted":              {phase: adopt, op: operation(adopt, infrav1.OperationFailed)},
@@ -161,7 +167,10 @@ func TestMirror(t *testing.T) {
 		}
 		h := &infrav1.Host{ObjectMeta: metav1.ObjectMeta{Name: "h"}}
 		h.Spec.Claim, h.Spec.Desired = &infrav1.HostClaim{}, &infrav1.HostDesired{Phase: c.phase, OperationID: "op"}
+		h.Spec.Desired.Version, h.Spec.Desired.Bootstrapped = "v1.36.3", ptr.To(c.recorded)
+		h.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"}}
 		h.Status.ObservedOperation = c.op
+		m.Status.Version = "v1.35.0"
 		var says []string
 		log := funcr.New(func(_, line string) {
 			says = append(says, "log: "+strings.Trim(strings.SplitN(strings.SplitN(line, `"msg"=`, 2)[1], ` "Host"`, 2)[0], `"`))
@@ -171,6 +180,13 @@ func TestMirror(t *testing.T) {
 		if err := r.mirror(ctrl.LoggerInto(t.Context(), log), &scope{hostMachine: m, host: h}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		version := "v1.35.0"
+		if c.want && c.phase != infrav1.HostDesiredReset {
+			version = "v1.36.3"
+		}
+		if len(m.Status.Addresses) != 1 || m.Status.HostRef.Name != "h" || m.Status.Version != version {
+			t.Errorf("%s: status %+v", name, m.Status)
+		}
 		close(recorder.Events)
 		for event := range recorder.Events {
 			says = append(says, event)
@@ -178,5 +194,35 @@ func TestMirror(t *testing.T) {
 		if got := ptr.Deref(m.Status.Initialization.Provisioned, false); got != c.want || strings.Join(says, "|") != c.says {
 			t.Errorf("%s: provisioned %t, says %q, want %t, %q", name, got, says, c.want, c.says)
 		}
+	}
+}
+
+// Of two hosts that carry the claim, the one that the providerID does not name is reset.
+func TestSurplusHostIsReleased(t *testing.T) {
+	api := hostAPI(t, interceptor.Funcs{}, claimedHost("h"), claimedHost("i"))
+	m := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m"}, Spec: infrav1.HostMachineSpec{ClaimID: "claim", ProviderID: infrav1.ProviderID("n", "h", "claim")}}
+	r := &Reconciler{Client: api, Recorder: events.NewFakeRecorder(10)}
+	if goes, err := r.releaseSurplus(t.Context(), &scope{hostMachine: m}); err != nil || !goes {
+		t.Fatal(goes, err)
+	}
+	for name, want := range map[string]infrav1.HostDesiredPhase{"h": infrav1.HostDesiredBootstrapped, "i": infrav1.HostDesiredReset} {
+		h := &infrav1.Host{}
+		if err := api.Get(t.Context(), client.ObjectKey{Namespace: "n", Name: name}, h); err != nil || h.Spec.Desired.Phase != want {
+			t.Errorf("%s: %+v, %v", name, h.Spec.Desired, err)
+		}
+	}
+}
+
+// A machine does not hold a host whose agent refused to adopt its node.
+func TestRefusedHostIsNotHeld(t *testing.T) {
+	h := claimedHost("h", func(h *infrav1.Host) {
+		h.Spec.Claim.Adopt = ptr.To(true)
+		h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredAdopted, OperationID: "adopt-claim"}
+		h.Status.ObservedOperation = &infrav1.ObservedOperation{ID: "adopt-claim", Phase: infrav1.HostDesiredAdopted, State: infrav1.OperationFailed, Message: "another cluster"}
+	})
+	s := &scope{hostMachine: &infrav1.HostMachine{}}
+	held, err := (&Reconciler{Recorder: events.NewFakeRecorder(1)}).hold(t.Context(), s, h)
+	if err != nil || held || s.host != nil || s.waiting == nil || s.waiting.reason != infrav1.HostAdoptionRefusedReason {
+		t.Errorf("held %t, %+v, error %v", held, s.waiting, err)
 	}
 }

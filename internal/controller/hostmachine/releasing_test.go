@@ -34,6 +34,8 @@ func beingReset(h *infrav1.Host) {
 	h.Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset-claim"}
 }
 
+func etcdAbandoned(h *infrav1.Host) { h.Spec.Desired.ClusterDeleting = ptr.To(true) }
+
 func ofControlPlane(h *infrav1.Host) { h.Spec.Claim.ControlPlane = ptr.To(true) }
 
 // hostAPI is an API server with hosts, which it finds by their claims.
@@ -123,6 +125,7 @@ func TestResetIsRequested(t *testing.T) {
 		"a control plane":                       {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane)}, writes: 1, told: 1},
 		"a control plane, with its Cluster":     {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane)}, leaves: true, writes: 1, told: 1, abandons: true},
 		"the Cluster goes later":                {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane, beingReset)}, leaves: true, writes: 1, abandons: true},
+		"the Cluster goes, which was told":      {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane, beingReset, etcdAbandoned)}, leaves: true, abandons: true},
 		"a worker, with its Cluster":            {claimID: "claim", hosts: []client.Object{claimedHost("h")}, leaves: true, writes: 1, told: 1},
 		"another claim":                         {claimID: "other", hosts: []client.Object{claimedHost("h")}},
 		"a machine that never claimed anything": {hosts: []client.Object{&infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "free"}}}},
@@ -176,6 +179,8 @@ func TestReleaseEnds(t *testing.T) {
 		says                string
 	}{
 		"no claim":                  {},
+		"away, and not recorded":    {claimID: "claim", hosts: []client.Object{claimedHost("h", beingReset, away)}, says: "Warning ReleasedUnproved Host h did not prove to be clean"},
+		"no claim, and a free host": {hosts: []client.Object{claimedHost("h", free)}},
 		"it resets":                 {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset)}, busy: true},
 		"clean":                     {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", free)}, says: "Normal Released Host h proved to be clean"},
 		"the Host is gone":          {claimID: "claim", providerID: "h", says: "Warning ReleasedUnproved Host h is gone"},
@@ -214,5 +219,21 @@ func TestReleaseEnds(t *testing.T) {
 		if (says == "") != (c.says == "") || !strings.HasPrefix(says, c.says) {
 			t.Errorf("%s: says %q, want %q", name, says, c.says)
 		}
+	}
+}
+
+// A node that is not adopted yet is given back, and never reset.
+func TestNodeThatIsNotAdoptedIsGivenBack(t *testing.T) {
+	h := claimedHost("h", func(h *infrav1.Host) { h.Spec.Claim.Adopt, h.Spec.Desired = ptr.To(true), nil })
+	api := hostAPI(t, interceptor.Funcs{}, h)
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(h), h); err != nil {
+		t.Fatal(err)
+	}
+	s := &scope{hostMachine: &infrav1.HostMachine{}}
+	if err := (&Reconciler{Client: api, Recorder: events.NewFakeRecorder(1)}).reset(t.Context(), s, h); err != nil || !s.withdrawn {
+		t.Fatal(err, s.withdrawn)
+	}
+	if err := api.Get(t.Context(), client.ObjectKeyFromObject(h), h); err != nil || h.Spec.Claim != nil || h.Spec.Desired != nil {
+		t.Errorf("%+v, %v", h.Spec, err)
 	}
 }
