@@ -28,8 +28,9 @@ func (noServer) Lease(context.Context) (*coordinationv1.Lease, error) {
 func TestReportedMACAddresses(t *testing.T) {
 	host := fakehost.New(t)
 	address, log := netip.MustParseAddr("10.0.0.200"), slog.New(slog.DiscardHandler)
+	now := time.Unix(1_000_000, 0)
 	keeper := &vip.Keeper{
-		Holder: vip.Holder{Network: host.Network, Log: log}, Server: noServer{}, Now: time.Now, Log: log,
+		Holder: vip.Holder{Network: host.Network, Log: log}, Server: noServer{}, Now: func() time.Time { return now }, Log: log,
 		Candidate: func() vip.Candidate {
 			return vip.Candidate{Address: address, Identity: "host-1_1", Initializes: true}
 		},
@@ -43,7 +44,15 @@ func TestReportedMACAddresses(t *testing.T) {
 		!strings.Contains(got.Message, host.Network.Neighbour) {
 		t.Errorf("reported %+v", got)
 	}
+	neighbour := host.Network.Neighbour
 	host.Network.Neighbour = ""
+	if err := keeper.HoldForInit(t.Context(), address); err == nil {
+		t.Fatal("the address that another machine had just now is held")
+	}
+	if got := (virtualIP{keeper}).Status(); got.State != infrav1.VirtualIPStandby || got.DuplicateMACAddress != neighbour {
+		t.Errorf("reported %+v", got)
+	}
+	now = now.Add(10 * time.Second)
 	if err := keeper.HoldForInit(t.Context(), address); err != nil {
 		t.Fatal(err)
 	}
