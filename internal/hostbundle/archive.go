@@ -17,7 +17,7 @@ import (
 var inLayout = regexp.MustCompile(`^(` + ocispec.ImageLayoutFile + `|` + ocispec.ImageIndexFile + `|` + ocispec.ImageBlobsDir + `/sha256/[0-9a-f]{64})$`)
 
 // Extract writes the layout in a tar archive, such as the one of a release, into an empty
-// directory. What else is in the archive is refused, and so is what takes more room than the archive.
+// directory. What else is in the archive is refused, and so is more content than the archive has bytes.
 func Extract(archive, dir string) error {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -47,9 +47,9 @@ func Extract(archive, dir string) error {
 		if header.Typeflag != tar.TypeReg || !inLayout.MatchString(name) {
 			return fail(ReasonCorrupt, "%s holds %q, which is no part of an OCI image layout", archive, header.Name)
 		}
-		// The holes of a sparse file take no room in the archive, and fill a disk.
+		// The holes of a sparse file have no bytes in the archive, and fill a disk.
 		if left -= header.Size; header.Size < 0 || left < 0 {
-			return fail(ReasonCorrupt, "%s holds more than it has bytes", archive)
+			return fail(ReasonCorrupt, "%s has more content than bytes", archive)
 		}
 		if err := extract(filepath.Join(dir, name), files); err != nil {
 			return fmt.Errorf("%s: %s: %w", archive, name, err)

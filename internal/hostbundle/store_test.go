@@ -373,7 +373,7 @@ func sparseArchive(t *testing.T, name string, size int64) string {
 	return path
 }
 
-// An archive that nobody signed takes no more room than it has itself.
+// An unsigned archive writes no more bytes than it has.
 func TestSparseArchiveFillsNoDisk(t *testing.T) {
 	out := t.TempDir()
 	name := "blobs/sha256/" + strings.Repeat("0", 64)

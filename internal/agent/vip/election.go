@@ -176,7 +176,7 @@ func (k *Keeper) free(lease *coordinationv1.Lease) bool {
 	return k.expired(lease)
 }
 
-// gaveBack reports whether the holder removed the address before it emptied the Lease. Nobody else
+// gaveBack reports whether the elected host removed the address before it emptied the Lease. Nobody else
 // removes the time of its last renewal.
 func gaveBack(lease *coordinationv1.Lease) bool {
 	return lease.Spec.AcquireTime != nil && lease.Spec.RenewTime == nil

@@ -34,7 +34,7 @@ const (
 	// kubeadm init, the address is gone before another host can be elected.
 	initialLifetime = RenewDeadline
 	// vacancy is how long an address that another machine had must be without an answer before it
-	// is taken without an election: a takeover takes up to 10 s.
+	// is added without an election, which needs up to 10 s.
 	vacancy = 10 * time.Second
 	// patience is how long a host may fail to look at the Lease unnoticed.
 	patience = 30 * time.Second
@@ -282,7 +282,7 @@ func (k *Keeper) add(ip netip.Addr, deadline time.Time) error {
 	return k.hold(ip, deadline)
 }
 
-// hold adds the address for what is left until the deadline, since a probe takes time, and the agent
+// hold adds the address for the time that remains until the deadline, since a probe takes time, and the agent
 // may be stopped at any moment. Less than a second, the unit of the kernel, is nothing.
 func (k *Keeper) hold(ip netip.Addr, deadline time.Time) error {
 	lifetime := deadline.Sub(k.Now())
@@ -298,8 +298,8 @@ func (k *Keeper) hold(ip netip.Addr, deadline time.Time) error {
 }
 
 // seekVacancy probes for the host that makes a control plane. An address that another machine had
-// must be without an answer for longer than a control plane needs to elect another holder:
-// otherwise a new cluster takes the address of a running one at its next takeover.
+// must be without an answer for longer than a control plane needs for an election:
+// otherwise a new cluster gets the address of a running one at its next failover.
 func (k *Keeper) seekVacancy(ip netip.Addr) error {
 	former := k.duplicate
 	if err := k.seekDuplicate(ip); err != nil {

@@ -252,7 +252,7 @@ func TestAddressInUse(t *testing.T) {
 }
 
 // A new cluster with the endpoint of a running one, whose address is away for seconds at each takeover,
-// does not take it then: there, nobody would get it back.
+// does not add it then: the running cluster would never get it back.
 func TestInitDoesNotTakeTheAddressOfATakeover(t *testing.T) {
 	w := newWorld(t, 1)
 	m := w.hosts[0]
@@ -266,7 +266,7 @@ func TestInitDoesNotTakeTheAddressOfATakeover(t *testing.T) {
 		w.foreign = ""
 		for begin := w.now; w.now.Sub(begin) < takeoverLimit; w.run(200 * time.Millisecond) {
 			if err := m.keeper.HoldForInit(t.Context(), virtual); !errors.As(err, &conflict) || conflict.MAC == "" || m.holds() {
-				t.Fatalf("the address was taken from a cluster that elects its holder; error %v", err)
+				t.Fatalf("the address was added while its cluster holds an election; error %v", err)
 			}
 		}
 	}
@@ -284,10 +284,10 @@ func TestInitAtTheSameTime(t *testing.T) {
 	m.added = func() { w.foreign = "02:00:00:00:00:99" }
 	conflict := (*ConflictError)(nil)
 	if err := m.keeper.HoldForInit(t.Context(), virtual); !errors.As(err, &conflict) || m.holds() {
-		t.Errorf("error is %v, and it holds the address: %t", err, m.holds())
+		t.Errorf("error is %v, and it is there: %t", err, m.holds())
 	}
 	if w.run(time.Minute); m.holds() {
-		t.Error("the host has taken the address again")
+		t.Error("the host has added the address again")
 	}
 }
 
@@ -439,7 +439,7 @@ func TestLeaseChangedByHand(t *testing.T) {
 // TestNeverTwoHolders lets faults come and go at random; run checks at every
 // tick. It fails when the kernel's lifetime, the deadline of the holder, or the
 // local clock of the candidates is left out, and when a Lease that an operator emptied, or on
-// which they wrote another host, is taken immediately.
+// which they wrote another host, is acquired immediately.
 func TestNeverTwoHolders(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -81,7 +81,7 @@ func (r *Reconciler) refuseHostAddress(_ context.Context, s *scope) error {
 }
 
 // refuseSharedEndpoint finds an endpoint that another cluster of the namespace has, before any machine
-// claims a host: each of the two would take the address while the other elects who holds it. The cluster
+// claims a host: each of the two would add the address during an election of the other. The cluster
 // that came first keeps it, and so does one that has hosts, as after a move. Clusters of other
 // namespaces are those of other tenants, who must not be able to keep this one from being made.
 func (r *Reconciler) refuseSharedEndpoint(ctx context.Context, s *scope) error {

@@ -66,7 +66,7 @@ func TestCandidatesOfAnAddressInAnotherText(t *testing.T) {
 }
 
 // Terms begin anew when somebody deletes the Lease: the last report of a host that is away, of a higher
-// one, does not hide who holds the address now.
+// one, does not hide who has the address now.
 func TestHolderThatIsConnectedCounts(t *testing.T) {
 	c := func(host string, state infrav1.VirtualIPState, term int32, connected bool) candidate {
 		return candidate{host: host, connected: connected, report: infrav1.VirtualIPStatus{State: state, Term: term}}
@@ -76,11 +76,11 @@ func TestHolderThatIsConnectedCounts(t *testing.T) {
 		all  []candidate
 		want string
 	}{
-		"of two terms the newest":       {[]candidate{c("a", held, 3, true), c("b", held, 2, true)}, "a"},
-		"away, of a higher term":        {[]candidate{c("a", held, 7, false), c("b", held, 1, true)}, "b"},
-		"the same in another order":     {[]candidate{c("b", held, 1, true), c("a", held, 7, false)}, "b"},
-		"away, of the highest term":     {[]candidate{c("a", held, 6, false), c("b", held, 7, false)}, "b"},
-		"away, and the others stand by": {[]candidate{c("a", held, 6, false), c("b", infrav1.VirtualIPStandby, 7, true)}, "a"},
+		"of two terms the newest":          {[]candidate{c("a", held, 3, true), c("b", held, 2, true)}, "a"},
+		"away, of a higher term":           {[]candidate{c("a", held, 7, false), c("b", held, 1, true)}, "b"},
+		"the same, sorted otherwise":       {[]candidate{c("b", held, 1, true), c("a", held, 7, false)}, "b"},
+		"away, of the highest term":        {[]candidate{c("a", held, 6, false), c("b", held, 7, false)}, "b"},
+		"away, and the others have it not": {[]candidate{c("a", held, 6, false), c("b", infrav1.VirtualIPStandby, 7, true)}, "a"},
 	} {
 		if got := holderOf(tc.all); got == nil || got.host != tc.want {
 			t.Errorf("%s: %+v, want %s", name, got, tc.want)

@@ -88,15 +88,15 @@ func TestObserveHost(t *testing.T) {
 		held         bool
 		reason, says string
 	}{
-		"its own":                     {cached: at("claim"), live: at("claim"), held: true},
-		"of another provider":         {providerID: "other://n/h/claim", cached: at("claim"), live: at("claim"), reason: infrav1.HostMachineHostLostReason, says: `"other://n/h/claim" is not of this provider`},
-		"its own, of this reconcile":  {claimed: at("claim"), held: true},
-		"its own, by the cache alone": {cached: at("claim"), held: true},
-		"gone":                        {reason: infrav1.HostMachineHostLostReason, says: "Host h is gone"},
-		"taken from it":               {cached: at("other"), live: at("other"), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
-		"without a claim":             {cached: at(""), live: at(""), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
-		"the cache is behind":         {cached: at(""), live: at("claim"), held: true},
-		"it refused, and was freed":   {cached: at(""), live: at(""), before: refused, reason: infrav1.HostAdoptionRefusedReason, says: "not ours"},
+		"its own":                    {cached: at("claim"), live: at("claim"), held: true},
+		"of another provider":        {providerID: "other://n/h/claim", cached: at("claim"), live: at("claim"), reason: infrav1.HostMachineHostLostReason, says: `"other://n/h/claim" is not of this provider`},
+		"its own, of this reconcile": {claimed: at("claim"), held: true},
+		"its own, by the cache only": {cached: at("claim"), held: true},
+		"gone":                       {reason: infrav1.HostMachineHostLostReason, says: "Host h is gone"},
+		"claimed by another":         {cached: at("other"), live: at("other"), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
+		"without a claim":            {cached: at(""), live: at(""), reason: infrav1.HostMachineHostLostReason, says: "Host h no longer carries this claim"},
+		"the cache is behind":        {cached: at(""), live: at("claim"), held: true},
+		"it refused, and was freed":  {cached: at(""), live: at(""), before: refused, reason: infrav1.HostAdoptionRefusedReason, says: "not ours"},
 	} {
 		build := func(h *infrav1.Host) client.WithWatch {
 			b := fake.NewClientBuilder().WithScheme(scheme)
@@ -132,7 +132,7 @@ func TestObserveHost(t *testing.T) {
 	}
 }
 
-// What a machine is told of the operation of its host, and how often.
+// What a machine reports of the operation of its host, and how often.
 func TestMirror(t *testing.T) {
 	operation := func(phase infrav1.HostDesiredPhase, state infrav1.OperationState) *infrav1.ObservedOperation {
 		return &infrav1.ObservedOperation{ID: "op", Phase: phase, State: state, Message: "why"}
@@ -156,7 +156,7 @@ func TestMirror(t *testing.T) {
 		"rebooted, status lost":    {phase: reboot, op: operation(reboot, infrav1.OperationRunning), want: true},
 		"its report is lost":       {phase: bootstrap, recorded: true, want: true},
 		"failed":                   {phase: bootstrap, op: operation(bootstrap, infrav1.OperationFailed), says: "Warning BootstrapFailed Host h: why"},
-		"failed, and told":         {phase: bootstrap, op: operation(bootstrap, infrav1.OperationFailed), failed: true},
+		"failed, and reported":     {phase: bootstrap, op: operation(bootstrap, infrav1.OperationFailed), failed: true},
 		"not adopted":              {phase: adopt, op: operation(adopt, infrav1.OperationFailed)},
 		"reset, after a bootstrap": {phase: infrav1.HostDesiredReset, op: operation(infrav1.HostDesiredReset, infrav1.OperationRunning), provisioned: true, want: true},
 	} {
@@ -213,7 +213,7 @@ func TestSurplusHostIsReleased(t *testing.T) {
 	}
 }
 
-// A machine does not hold a host whose agent refused to adopt its node.
+// A machine does not keep a host whose agent refused to adopt its node.
 func TestRefusedHostIsNotHeld(t *testing.T) {
 	h := claimedHost("h", func(h *infrav1.Host) {
 		h.Spec.Claim.Adopt = ptr.To(true)

@@ -143,8 +143,8 @@ func TestMakerThatGoes(t *testing.T) {
 		}
 		s := &scope{hostMachine: m, owner: owner}
 		leaves, err := r.makerLeaves(t.Context(), s)
-		told := s.waiting != nil && s.waiting.reason == infrav1.HostMachineOwnerDeletingReason && strings.Contains(s.waiting.message, "MachineSet set")
-		if err != nil || leaves != goes || told != goes || (s.waiting != nil) != goes || (s.requeueAfter == makerInterval) != goes {
+		reported := s.waiting != nil && s.waiting.reason == infrav1.HostMachineOwnerDeletingReason && strings.Contains(s.waiting.message, "MachineSet set")
+		if err != nil || leaves != goes || reported != goes || (s.waiting != nil) != goes || (s.requeueAfter == makerInterval) != goes {
 			t.Errorf("goes %t: leaves %t, waits for %+v, looks again after %s, error %v", goes, leaves, s.waiting, s.requeueAfter, err)
 		}
 		if leaves, err := r.makerLeaves(t.Context(), &scope{hostMachine: m}); err != nil || leaves {

@@ -109,24 +109,24 @@ func TestDeletionIsConfirmed(t *testing.T) {
 	}
 }
 
-// Which hosts of a machine are told to reset, what they are told, and how often.
+// Which hosts of a machine get a reset, with which content, and how often.
 func TestResetIsRequested(t *testing.T) {
 	for name, c := range map[string]struct {
 		claimID string
 		hosts   []client.Object
 		leaves  bool
-		// writes is how many hosts are written, told how many events are made, abandons whether etcd is left.
-		writes, told int
-		abandons     bool
+		// writes is how many hosts are written, events how many events are made, abandons whether etcd is left.
+		writes, events int
+		abandons       bool
 	}{
-		"a worker":                              {claimID: "claim", hosts: []client.Object{claimedHost("h")}, writes: 1, told: 1},
-		"two hosts":                             {claimID: "claim", hosts: []client.Object{claimedHost("h"), claimedHost("i")}, writes: 2, told: 2},
+		"a worker":                              {claimID: "claim", hosts: []client.Object{claimedHost("h")}, writes: 1, events: 1},
+		"two hosts":                             {claimID: "claim", hosts: []client.Object{claimedHost("h"), claimedHost("i")}, writes: 2, events: 2},
 		"requested before":                      {claimID: "claim", hosts: []client.Object{claimedHost("h", beingReset)}},
-		"a control plane":                       {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane)}, writes: 1, told: 1},
-		"a control plane, with its Cluster":     {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane)}, leaves: true, writes: 1, told: 1, abandons: true},
+		"a control plane":                       {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane)}, writes: 1, events: 1},
+		"a control plane, with its Cluster":     {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane)}, leaves: true, writes: 1, events: 1, abandons: true},
 		"the Cluster goes later":                {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane, beingReset)}, leaves: true, writes: 1, abandons: true},
-		"the Cluster goes, which was told":      {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane, beingReset, etcdAbandoned)}, leaves: true, abandons: true},
-		"a worker, with its Cluster":            {claimID: "claim", hosts: []client.Object{claimedHost("h")}, leaves: true, writes: 1, told: 1},
+		"the Cluster goes, which it knows":      {claimID: "claim", hosts: []client.Object{claimedHost("h", ofControlPlane, beingReset, etcdAbandoned)}, leaves: true, abandons: true},
+		"a worker, with its Cluster":            {claimID: "claim", hosts: []client.Object{claimedHost("h")}, leaves: true, writes: 1, events: 1},
 		"another claim":                         {claimID: "other", hosts: []client.Object{claimedHost("h")}},
 		"a machine that never claimed anything": {hosts: []client.Object{&infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "free"}}}},
 	} {
@@ -151,8 +151,8 @@ func TestResetIsRequested(t *testing.T) {
 		if goes, err := r.requestReset(t.Context(), s); err != nil || !goes {
 			t.Errorf("%s: %t, %v", name, goes, err)
 		}
-		if writes != c.writes || len(recorder.Events) != c.told {
-			t.Errorf("%s: %d writes and %d events, want %d and %d", name, writes, len(recorder.Events), c.writes, c.told)
+		if writes != c.writes || len(recorder.Events) != c.events {
+			t.Errorf("%s: %d writes and %d events, want %d and %d", name, writes, len(recorder.Events), c.writes, c.events)
 		}
 		if last != nil && (last.Spec.Desired.Phase != infrav1.HostDesiredReset || ptr.Deref(last.Spec.Desired.ClusterDeleting, false) != c.abandons) {
 			t.Errorf("%s: %+v is requested", name, last.Spec.Desired)
@@ -179,15 +179,15 @@ func TestReleaseEnds(t *testing.T) {
 		says                string
 	}{
 		"no claim":                  {},
-		"away, and not recorded":    {claimID: "claim", hosts: []client.Object{claimedHost("h", beingReset, away)}, says: "Warning ReleasedUnproved Host h did not prove to be clean"},
+		"away, and not recorded":    {claimID: "claim", hosts: []client.Object{claimedHost("h", beingReset, away)}, says: "Warning ReleasedUnproved Host h did not"},
 		"no claim, and a free host": {hosts: []client.Object{claimedHost("h", free)}},
 		"it resets":                 {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset)}, busy: true},
 		"clean":                     {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", free)}, says: "Normal Released Host h proved to be clean"},
 		"the Host is gone":          {claimID: "claim", providerID: "h", says: "Warning ReleasedUnproved Host h is gone"},
 		"never claimed":             {claimID: "claim"},
 		"withdrawn":                 {claimID: "claim", providerID: "h", withdrawn: true, hosts: []client.Object{claimedHost("h", free)}},
-		"away":                      {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset, away)}, says: "Warning ReleasedUnproved Host h did not prove to be clean"},
-		"quarantined":               {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset, failed)}, says: "Warning ReleasedUnproved Host h did not prove to be clean"},
+		"away":                      {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset, away)}, says: "Warning ReleasedUnproved Host h did not"},
+		"quarantined":               {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset, failed)}, says: "Warning ReleasedUnproved Host h did not"},
 		"not known":                 {claimID: "claim", providerID: "h", failure: busy},
 		"of two one resets":         {claimID: "claim", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset, away), claimedHost("i", beingReset)}, busy: true},
 		"another machine's is busy": {claimID: "other", providerID: "h", hosts: []client.Object{claimedHost("h", beingReset)}, says: "Normal Released"},
