@@ -48,6 +48,20 @@ func TestFailedWriteLeavesNothing(t *testing.T) {
 	}
 }
 
+// A link that cannot take the place of a directory leaves nothing.
+func TestFailedLinkLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "full/deep"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Link("target", filepath.Join(dir, "full")); err == nil {
+		t.Error("no error")
+	}
+	if found, err := os.ReadDir(dir); err != nil || len(found) != 1 {
+		t.Errorf("left in the directory: %v, %v", found, err)
+	}
+}
+
 // Nothing is below a file, and to remove it is no error.
 func TestRemoveBelowAFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")

@@ -54,7 +54,7 @@ func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 			_ = os.MkdirAll(h.Root.Path("/var/lib/kubelet"), 0o755)
 			_ = os.WriteFile(h.Root.Path("/var/lib/kubelet/config.yaml"), nil, 0o600)
 		}, operation.ReasonNotClean, "/var/lib/kubelet/config.yaml"},
-		"own endpoint":             {operation.Bootstrap{VirtualIP: "10.0.0.5", InitializesControlPlane: true, Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0.5 is this host's own address, on eth0"},
+		"own endpoint": {operation.Bootstrap{VirtualIP: "10.0.0.5", InitializesControlPlane: true, Data: []byte("#cloud-config\n")}, nil, operation.ReasonVirtualIPFailed, "10.0.0.5 is this host's own address, on eth0"},
 		"own endpoint, on lo": {operation.Bootstrap{VirtualIP: "10.255.0.5", Data: []byte("#cloud-config\n")}, func(h *fakehost.Host) {
 			interfaces := h.Executor.Interfaces
 			h.Executor.Interfaces = func() ([]nodeaddress.Interface, error) {

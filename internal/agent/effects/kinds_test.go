@@ -99,6 +99,8 @@ func TestFilesOfEachKind(t *testing.T) {
 	for name, tc := range map[string]struct {
 		own, tenant func(h hands)
 		data        string
+		// later is what somebody does when the bootstrap has ended.
+		later func(h hands)
 		// refused is a part of what the bootstrap fails with.
 		refused string
 		named   []string
@@ -205,6 +207,18 @@ func TestFilesOfEachKind(t *testing.T) {
 			},
 			data: "write_files: [{path: /etc/written, content: theirs}, {path: /etc/appended, content: theirs, append: true}, {path: /etc/appended, content: again, append: true}]",
 		},
+		"another file in the place of one with several names": {
+			own: func(h hands) {
+				h.file("/srv/x", "own", 0o644)
+				h.hard("/srv/x", "/etc/own")
+				h.file("/srv/other", "other", 0o644)
+			},
+			tenant: func(h hands) {
+				h.remove("/etc/own")
+				h.hard("/srv/other", "/etc/own")
+			},
+			differs: []string{"/etc/own", "/srv/x"}, // as they are two files now
+		},
 		"a new name of a locked file": {
 			own: func(h hands) {
 				h.file("/etc/a", "own", 0o644)
@@ -274,6 +288,19 @@ func TestFilesOfEachKind(t *testing.T) {
 			named:   []string{"directory /srv/local", "file /usr/local/bin, which was there before, is gone", "file /usr/local/bin/f, which was there before, is gone"},
 			differs: []string{"/srv/local", "/srv/local/bin", "/srv/local/bin/f", "/usr/local/bin", "/usr/local/bin/f"},
 		},
+		"a link to a file that was changed, too": {
+			own: func(h hands) {
+				h.file("/usr/local/bin/f", "own", 0o755)
+				h.file("/srv/other/bin/f", "theirs", 0o755)
+			},
+			tenant: func(h hands) { h.write("/usr/local/bin/f", "theirs") },
+			later: func(h hands) {
+				h.remove("/usr/local")
+				h.link("../srv/other", "/usr/local")
+			},
+			named:   []string{"file /usr/local, which is not what it was before", "file /usr/local/bin/f, which is not what it was before"},
+			differs: []string{"/usr/local", "/usr/local/bin", "/usr/local/bin/f"},
+		},
 		"who may write to the directories above": {
 			own: func(h hands) {
 				h.mkdir("/tmp", 0o777|fs.ModeSticky)
@@ -310,8 +337,13 @@ func TestFilesOfEachKind(t *testing.T) {
 			named: []string{"changed sudo rules in /etc/sudoers", "changed sudo rules in /etc/sudoers.d/own"}, differs: []string{"/etc/sudoers", "/etc/sudoers.d/own"},
 		},
 		"keys where there were none": {
-			own:  func(h hands) { h.file("/etc/shadow", "root:*:0::::::\n", 0o600) },
-			data: "users: [{name: root, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 THEIRS]}]",
+			own: func(h hands) {
+				h.file("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\noperator:x:1234:1234::/home/operator:/bin/sh\n", 0o644)
+				h.file("/etc/shadow", "root:*:0::::::\noperator:*:0::::::\n", 0o600)
+				h.mkdir("/home/operator", 0o700)
+				h.must(os.Chown(h.Root.Path("/home/operator"), 1234, 1234))
+			},
+			data: "users: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 THEIRS]}]",
 		},
 		"a large file with holes": {
 			own: func(h hands) {
@@ -352,8 +384,15 @@ func TestFilesOfEachKind(t *testing.T) {
 			if tc.refused == "" && err != nil || tc.refused != "" && (err == nil || !strings.Contains(err.Error(), tc.refused)) {
 				t.Fatalf("the bootstrap ends with %v, want %q", err, tc.refused)
 			}
-			for try := range 2 {
-				if err := h.Executor.Reset(t.Context(), p); err != nil && tc.named == nil && try > 0 {
+			if tc.later != nil {
+				tc.later(h)
+			}
+			tries := 1
+			if tc.refused != "" || tc.named != nil {
+				tries = 2
+			}
+			for try := range tries {
+				if err := h.Executor.Reset(t.Context(), p); err != nil && tc.named == nil && (try > 0 || tc.refused == "") {
 					t.Errorf("reset: %v", err)
 				}
 			}
