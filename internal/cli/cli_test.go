@@ -41,11 +41,11 @@ func TestHostRowsJoinBothViews(t *testing.T) {
 		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}}},
 		false,
 	)
-	if len(rows) != 2 || rows[0].Phase != "Running" || rows[0].State != "off" || rows[1].State != "" || !slices.Equal(rows[1].Addresses, []string{"192.0.2.1"}) {
+	if len(rows) != 2 || rows[0].Phase != "Running" || rows[0].Sandbox != "off" || rows[1].Sandbox != "" || !slices.Equal(rows[1].Addresses, []string{"192.0.2.1"}) {
 		t.Errorf("%+v", rows)
 	}
 	var out bytes.Buffer
-	if err := printHosts(&out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "MESSAGE") {
+	if err := printHosts(&out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -66,7 +66,7 @@ func TestLocalHostsAreJoinedByMachine(t *testing.T) {
 		"another one in place":   {status.Host{Namespace: "default", Name: "host-1", MachineID: "two"}, false},
 	} {
 		rows := hostRows(local, []status.Host{c.host}, true)
-		if len(rows) != 1 || (rows[0].PID == 4711) != c.joined || (rows[0].State == "on") != c.joined {
+		if len(rows) != 1 || (rows[0].PID == 4711) != c.joined || (rows[0].Sandbox == "on") != c.joined {
 			t.Errorf("%s: %+v", name, rows)
 		}
 	}

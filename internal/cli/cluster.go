@@ -1,16 +1,20 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/clusters"
+	"github.com/slipway-dev/slipway/internal/doctor"
+	"github.com/slipway-dev/slipway/internal/snapshot"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 func clusterCommand(p *Program) *cobra.Command {
@@ -43,11 +47,15 @@ func clusterGetCommand(p *Program) *cobra.Command {
 		Example: `  slipway cluster get
   slipway cluster get prod -n default -o wide`,
 		RunE: f.on(func(cmd *cobra.Command, s *session, names []string) error {
-			states, err := f.states(cmd, s, names)
+			scope, err := f.scope()
 			if err != nil {
 				return err
 			}
-			return clustersResult(states).write(cmd.OutOrStdout(), output)
+			rows, err := clusterRows(cmd, s, scope, names)
+			if err != nil {
+				return err
+			}
+			return clustersResult(rows).write(cmd.OutOrStdout(), output)
 		}),
 		ValidArgsFunction: f.completeClusters(),
 	}
@@ -56,53 +64,62 @@ func clusterGetCommand(p *Program) *cobra.Command {
 	return command
 }
 
-// states of the clusters that are named, in the namespace of -n or of the context, or of
-// all that are in scope.
-func (f *scopeFlags) states(cmd *cobra.Command, s *session, names []string) ([]clusters.State, error) {
-	states := []clusters.State{}
+// clusterRow is a cluster as `cluster get` shows it.
+type clusterRow struct {
+	clusters.State
+	// How it is, as `status` and `doctor` say it.
+	How status.State `json:"state"`
+}
+
+// clusterRows are the clusters that are named, in the namespace of -n or of the context, or all that
+// are in scope.
+func clusterRows(cmd *cobra.Command, s *session, scope status.Scope, names []string) ([]clusterRow, error) {
+	needed := []snapshot.Kind{snapshot.Clusters}
+	if len(names) > 0 {
+		scope, needed = status.Scope{Namespace: s.namespace}, nil // the right to get them is enough
+	}
+	o, err := doctor.ReadFleet(cmd.Context(), s, scope, time.Now(), nil, needed)
+	if err != nil {
+		return nil, err
+	}
+	states := status.Judge(o)
+	rows := []clusterRow{}
 	for _, name := range names {
 		cluster, err := getCluster(cmd, s, name)
 		if err != nil {
 			return nil, err
 		}
-		states = append(states, clusters.Look(cluster))
+		rows = append(rows, clusterRow{clusters.Look(cluster), states.Cluster(cluster)})
 	}
-	if len(names) > 0 {
-		return states, nil
+	for i := range o.Clusters {
+		if cluster := &o.Clusters[i]; len(names) == 0 && scope.Shows(cluster) {
+			rows = append(rows, clusterRow{clusters.Look(cluster), states.Cluster(cluster)})
+		}
 	}
-	scope, err := f.scope()
-	if err != nil {
-		return nil, err
-	}
-	list := &clusterv1.ClusterList{}
-	if err := s.List(cmd.Context(), list, client.InNamespace(scope.Namespace), client.MatchingLabelsSelector{Selector: scope.Selector}); err != nil {
-		return nil, err
-	}
-	for i := range list.Items {
-		states = append(states, clusters.Look(&list.Items[i]))
-	}
-	return states, nil
+	return rows, nil
 }
 
-func clustersResult(states []clusters.State) result {
-	shown := result{object: states, table: func(out io.Writer, wide bool) error { return printClusters(out, states, wide) }}
-	for _, s := range states {
-		shown.names = append(shown.names, clusterName(s.Name))
+func clustersResult(rows []clusterRow) result {
+	shown := result{object: rows, table: func(out io.Writer, wide bool) error { return printClusters(out, rows, wide) }}
+	for i := range rows {
+		shown.names = append(shown.names, clusterName(rows[i].Name))
 	}
 	return shown
 }
 
-func printClusters(out io.Writer, states []clusters.State, wide bool) error {
+func printClusters(out io.Writer, rows []clusterRow, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	header := "NAMESPACE\tNAME\tCLASS\tVERSION\tCONTROL PLANE\tWORKERS\tPHASE\tAVAILABLE"
+	header := "NAMESPACE\tNAME\tCLASS\tVERSION\tCONTROL PLANE\tWORKERS\tSTATE\tFOR"
 	if wide {
-		header += "\tWAITING FOR"
+		header += "\tBECAUSE\tNEXT"
 	}
 	fmt.Fprintln(w, header)
-	for _, s := range states {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", s.Namespace, s.Name, s.Class, s.Version, s.ControlPlane, s.Workers, s.Phase, s.Available)
+	now := time.Now()
+	for i := range rows {
+		r := &rows[i]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Namespace, r.Name, r.Class, r.Version, r.ControlPlane, r.Workers, r.How.Word, r.How.For(now))
 		if wide {
-			fmt.Fprintf(w, "\t%s", oneLine(s.Waiting))
+			fmt.Fprintf(w, "\t%s\t%s", cmp.Or(r.How.Cause, oneLine(r.Waiting)), r.How.Next)
 		}
 		fmt.Fprintln(w)
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/clusters"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // clusterChangeFlags say what to change of a cluster.
@@ -119,7 +120,11 @@ func (f *waitFlags) waitFor(cmd *cobra.Command, s *session, name, output string)
 		return clusters.Look(c).Reached, nil
 	})
 	if state != nil && !deleted {
-		err = errors.Join(err, clustersResult([]clusters.State{*state}).write(cmd.OutOrStdout(), output))
+		rows, unread := clusterRows(cmd, s, status.Scope{}, []string{name})
+		if unread != nil {
+			return errors.Join(err, unread)
+		}
+		err = errors.Join(err, clustersResult(rows).write(cmd.OutOrStdout(), output))
 	}
 	return err
 }

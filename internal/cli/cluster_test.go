@@ -184,7 +184,7 @@ func TestClusterLife(t *testing.T) {
 	u := newClusterUser(t)
 	u.must("create", "c", "--endpoint", "192.0.2.100", "--kubernetes-version", "v1.36.3", "--pool", "pool=1", "--cni", "none")
 	u.reach("c")
-	if out := u.must("get", "c", "-o", "wide"); !strings.Contains(out, "slipway  v1.36.3  1/1            1/1") || !strings.Contains(out, "True") {
+	if out := u.must("get", "c", "-o", "wide"); !strings.Contains(out, "slipway  v1.36.3  1/1            1/1") || !strings.Contains(out, "Available") {
 		t.Errorf("get shows\n%s", out)
 	}
 	u.refused("there is no Cluster d in namespace", "get", "d")

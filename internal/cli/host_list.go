@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +16,12 @@ import (
 // hostRow joins what is seen of a local host from outside with what its agent
 // reports.
 type hostRow struct {
-	Namespace string   `json:"namespace,omitempty"`
-	Name      string   `json:"name"`
-	State     string   `json:"state,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// State is how the host is; nil of a local one that no Host is known of.
+	State *status.State `json:"state,omitempty"`
+	// Sandbox is how a local host is, seen from outside.
+	Sandbox   string   `json:"sandbox,omitempty"`
 	Phase     string   `json:"phase,omitempty"`
 	ClaimedBy string   `json:"claimedBy"`
 	Addresses []string `json:"addresses"`
@@ -25,7 +29,6 @@ type hostRow struct {
 	// Architecture and Machine are what the agent told of the hardware.
 	Architecture string `json:"architecture,omitempty"`
 	Machine      string `json:"machine,omitempty"`
-	Message      string `json:"message,omitempty"`
 }
 
 func hostListCommand(p *Program) *cobra.Command {
@@ -52,7 +55,7 @@ func hostListCommand(p *Program) *cobra.Command {
 				}
 			}
 			if !known.Plane.Ready {
-				fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, phases are not known:", known.Plane.Message)
+				fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, states are not known:", known.Plane.Message)
 			}
 			return hostsResult(hostRows(local, known.Hosts, scope.Narrow())).write(cmd.OutOrStdout(), output)
 		},
@@ -71,17 +74,17 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	rows := make([]hostRow, 0, len(known))
 	joined := make([]bool, len(local))
 	for _, h := range known {
-		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, ClaimedBy: h.ClaimedBy,
-			Architecture: h.Architecture, Machine: h.Machine, Message: h.Message}
+		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, State: &h.State, ClaimedBy: h.ClaimedBy,
+			Architecture: h.Architecture, Machine: h.Machine}
 		if i := slices.IndexFunc(local, func(l management.LocalHost) bool { return l.Is(&h) }); i >= 0 {
-			row.State, row.PID, row.Addresses = local[i].State, local[i].PID, []string{local[i].Address}
+			row.Sandbox, row.PID, row.Addresses = local[i].State, local[i].PID, []string{local[i].Address}
 			joined[i] = true
 		}
 		rows = append(rows, row)
 	}
 	for i, l := range local {
 		if !joined[i] && !narrow {
-			rows = append(rows, hostRow{Name: l.Name, State: l.State, PID: l.PID, Addresses: []string{l.Address}})
+			rows = append(rows, hostRow{Name: l.Name, Sandbox: l.State, PID: l.PID, Addresses: []string{l.Address}})
 		}
 	}
 	return rows
@@ -97,19 +100,31 @@ func hostsResult(rows []hostRow) result {
 
 func printHosts(out io.Writer, rows []hostRow, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	header, format := "NAMESPACE\tNAME\tSTATE\tPHASE\tCLAIMED BY\tADDRESS", "%s\t%s\t%s\t%s\t%s\t%s"
+	header, format := "NAMESPACE\tNAME\tSTATE\tFOR\tCLAIMED BY\tADDRESS", "%s\t%s\t%s\t%s\t%s\t%s"
+	local := slices.ContainsFunc(rows, func(r hostRow) bool { return r.Sandbox != "" })
+	if local {
+		header += "\tSANDBOX"
+	}
 	if wide {
-		header += "\tPID\tARCH\tMACHINE\tMESSAGE"
+		header += "\tPID\tARCH\tMACHINE\tBECAUSE\tNEXT"
 	}
 	fmt.Fprintln(w, header)
+	now := time.Now()
 	for _, r := range rows {
 		address := ""
 		if len(r.Addresses) > 0 {
 			address = r.Addresses[0]
 		}
-		fmt.Fprintf(w, format, r.Namespace, r.Name, r.State, r.Phase, r.ClaimedBy, address)
+		state := status.State{Word: "Unknown"}
+		if r.State != nil {
+			state = *r.State
+		}
+		fmt.Fprintf(w, format, r.Namespace, r.Name, state.Word, state.For(now), r.ClaimedBy, address)
+		if local {
+			fmt.Fprintf(w, "\t%s", r.Sandbox)
+		}
 		if wide {
-			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s", r.PID, r.Architecture, r.Machine, r.Message)
+			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s\t%s", r.PID, r.Architecture, r.Machine, state.Cause, state.Next)
 		}
 		fmt.Fprintln(w)
 	}

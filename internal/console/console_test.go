@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -263,14 +264,10 @@ func inRack(rack, machine string) func(*infrav1.Host) {
 		h.Spec.FailureDomain = rack
 		if machine != "" {
 			h.Spec.Claim = &infrav1.HostClaim{ClusterName: testenv.ClusterName, MachineName: machine, ClaimID: "claim-of-" + machine}
+			h.Spec.Desired = &infrav1.HostDesired{OperationID: "op", Phase: infrav1.HostDesiredBootstrapped, Bootstrapped: ptr.To(true)}
 			h.Spec.ClaimGeneration = 1
 		}
 	}
-}
-
-func setPhase(t *testing.T, a *testenv.Agent, phase infrav1.HostPhase) {
-	t.Helper()
-	a.Report(t, func(s *infrav1.HostStatus) { s.Phase = phase })
 }
 
 // cluster makes a Cluster with a machine of the control plane on a host, one machine that
@@ -283,8 +280,6 @@ func cluster(t *testing.T, namespace string) (taken, free *testenv.Agent) {
 	})
 	taken = testenv.NewHost(t, env.Client, namespace, "host-1", time.Now(), inRack("rack-a", "cp-1"))
 	free = testenv.NewHost(t, env.Client, namespace, "host-2", time.Now(), inRack("rack-b", ""))
-	setPhase(t, taken, infrav1.HostPhaseRunning)
-	setPhase(t, free, infrav1.HostPhaseAvailable)
 	m.Status.HostRef.Name = "host-1"
 	if err := env.Client.Status().Update(t.Context(), m); err != nil {
 		t.Fatal(err)
@@ -320,8 +315,8 @@ func TestPagesShowWhatIsThere(t *testing.T) {
 	})
 	c := start(t, "", namespace)
 	host := "/hosts/" + namespace + "/host-1"
-	want(t, "the fleet", c.page(t, "/fleet"), "<b>2</b> hosts", ">rack-a</a>", ">rack-b</a>", `href="`+host+`"`, "c1/cp-1", "Available", "Running")
-	want(t, "the filtered fleet", c.page(t, "/fleet?phase=Available"), "Shown: 1 hosts", "<b>host-2</b>")
+	want(t, "the fleet", c.page(t, "/fleet"), "<b>2</b> hosts", ">rack-a</a>", ">rack-b</a>", `href="`+host+`"`, "c1/cp-1", `<span class="state free">Available</span>`, `<span class="state ok">Running</span>`)
+	want(t, "the filtered fleet", c.page(t, "/fleet?state=Available"), "Shown: 1 hosts", "<b>host-2</b>")
 	if text := c.page(t, "/fleet?q=CP-1"); strings.Contains(text, "<b>host-2</b>") || !strings.Contains(text, "<b>host-1</b>") {
 		t.Errorf("what has cp-1:\n%s", text)
 	}
@@ -378,12 +373,12 @@ func TestChangesArriveWithoutAReload(t *testing.T) {
 	namespace := env.Namespace(t)
 	taken, free := cluster(t, namespace)
 	c := start(t, "", namespace)
-	fleet, host, tree := c.live(t, "/fleet?phase=Quarantined"), c.live(t, "/hosts/"+namespace+"/host-2"), c.live(t, "/clusters/"+namespace+"/c1")
-	setPhase(t, free, infrav1.HostPhaseQuarantined)
+	fleet, host, tree := c.live(t, "/fleet?state=HostQuarantined"), c.live(t, "/hosts/"+namespace+"/host-2"), c.live(t, "/clusters/"+namespace+"/c1")
+	free.Report(t, func(s *infrav1.HostStatus) { s.CleanProof, s.Residue = nil, []string{"/etc/kubernetes"} })
 	until(t, fleet, "page", "<b>host-2</b>")
 	until(t, host, "page", "Quarantined")
 	taken.Connect(t, false)
-	until(t, tree, "page", "not connected")
+	until(t, tree, "page", "HostDisconnected")
 	// No text of an object passes for a field of the stream.
 	free.Report(t, func(s *infrav1.HostStatus) {
 		s.Inventory.OperatingSystem = "a\r\revent: end\rdata: b\n\nevent: end\n\n"

@@ -37,7 +37,7 @@ func firstOf(s, other string) string {
 // changed. A field that has the value already is taken out of it.
 func fleetURL(f view.FleetFilter, field, value string) string {
 	query := url.Values{}
-	for name, has := range map[string]string{"q": f.Text, "phase": f.Phase, "domain": f.Domain} {
+	for name, has := range map[string]string{"q": f.Text, "state": f.State, "domain": f.Domain} {
 		if has != "" {
 			query.Set(name, has)
 		}

@@ -21,8 +21,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
-func (s *server) scope() status.Scope { return status.Scope{Namespace: s.Namespace} }
-
 // keyOf is the object that the path of a page names.
 func keyOf(r *http.Request) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
@@ -33,14 +31,27 @@ func pageOf(r *http.Request) int {
 	return page
 }
 
+// look takes a snapshot of a namespace, or of all, with the states that follow from it. What may not
+// be listed is named on the page.
+func (s *server) look(ctx context.Context, read *watch.Lenient, namespace string, more ...snapshot.Kind) (*doctor.Snapshot, *status.States, error) {
+	o, err := doctor.ReadFleet(ctx, read.Reader, status.Scope{Namespace: namespace}, s.now(), more, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range o.Unread {
+		read.Refuse(o.Unread[i].Err())
+	}
+	return o, status.Judge(o), nil
+}
+
 func (s *server) fleet(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Hosts, snapshot.HostMachines, snapshot.Machines)
+	o, states, err := s.look(ctx, read, s.Namespace)
 	if err != nil {
 		return "", nil, err
 	}
 	query := r.URL.Query()
-	return "Fleet", view.FleetOf(status.HostsOf(o.Hosts, s.scope()), doctor.OfHosts(o, s.now()), view.FleetFilter{
-		Text: query.Get("q"), Phase: query.Get("phase"), Domain: query.Get("domain"), Attention: query.Get("attention") != "", Page: pageOf(r),
+	return "Fleet", view.FleetOf(status.HostsOf(o, states), view.FleetFilter{
+		Text: query.Get("q"), State: query.Get("state"), Domain: query.Get("domain"), Attention: query.Get("attention") != "", Page: pageOf(r),
 	}), nil
 }
 
@@ -50,14 +61,14 @@ func (s *server) host(ctx context.Context, read *watch.Lenient, r *http.Request)
 	if err := read.Get(ctx, key, host); err != nil {
 		return "", nil, fmt.Errorf("host %s: %w", key, err)
 	}
-	o, err := snapshot.Read(ctx, read, key.Namespace, snapshot.Machines, snapshot.Events)
+	o, states, err := s.look(ctx, read, key.Namespace, snapshot.Events)
 	if err != nil {
 		return "", nil, err
 	}
 	about := slices.DeleteFunc(o.Events, func(e corev1.Event) bool {
 		return e.InvolvedObject.Kind != "Host" || e.InvolvedObject.Name != key.Name
 	})
-	return "Host " + key.Name, view.HostOf(host, machineOf(host, o.Machines), about), nil
+	return "Host " + key.Name, view.HostOf(host, status.HostOf(host, states), machineOf(host, o.Machines), about), nil
 }
 
 // machineOf is the Machine whose infrastructure has claimed a host, nil when none has.
@@ -83,8 +94,11 @@ func (s *server) placement(ctx context.Context, read *watch.Lenient, r *http.Req
 }
 
 func (s *server) clusters(ctx context.Context, read *watch.Lenient, _ *http.Request) (string, any, error) {
-	told, err := status.Collect(ctx, read, s.scope(), nil)
-	return "Clusters", told.Clusters, err
+	o, states, err := s.look(ctx, read, s.Namespace, status.Members...)
+	if err != nil {
+		return "", nil, err
+	}
+	return "Clusters", status.Of(o, states).Clusters, nil
 }
 
 func (s *server) cluster(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
@@ -93,19 +107,16 @@ func (s *server) cluster(ctx context.Context, read *watch.Lenient, r *http.Reque
 	if err := read.Get(ctx, key, cluster); err != nil {
 		return "", nil, fmt.Errorf("cluster %s: %w", key, err)
 	}
-	told, err := status.Collect(ctx, read, status.Scope{Namespace: key.Namespace}, nil)
+	o, states, err := s.look(ctx, read, key.Namespace, status.Members...)
 	if err != nil {
 		return "", nil, err
 	}
-	i := slices.IndexFunc(told.Clusters, func(c status.Cluster) bool { return c.Name == key.Name })
+	told := status.Of(o, states).Clusters
+	i := slices.IndexFunc(told, func(c status.Cluster) bool { return c.Name == key.Name })
 	if i < 0 {
 		return "", nil, apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
 	}
-	o, err := snapshot.Read(ctx, read, key.Namespace, snapshot.Machines, snapshot.HostMachines, snapshot.Hosts, snapshot.HostMachinePools)
-	if err != nil {
-		return "", nil, err
-	}
-	return "Cluster " + key.Name, view.ClusterOf(cluster, told.Clusters[i], o, pageOf(r)), nil
+	return "Cluster " + key.Name, view.ClusterOf(cluster, told[i], &o.Snapshot, states, pageOf(r)), nil
 }
 
 func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
@@ -114,11 +125,11 @@ func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request)
 	if err := read.Get(ctx, key, pool); err != nil {
 		return "", nil, fmt.Errorf("HostMachinePool %s: %w", key, err)
 	}
-	o, err := snapshot.Read(ctx, read, key.Namespace, snapshot.Machines, snapshot.HostMachines, snapshot.Hosts, snapshot.MachinePools)
+	o, states, err := s.look(ctx, read, key.Namespace, snapshot.MachinePools)
 	if err != nil {
 		return "", nil, err
 	}
-	return "Pool " + key.Name, view.PoolOf(pool, versionOf(key.Name, o.MachinePools), o, pageOf(r)), nil
+	return "Pool " + key.Name, view.PoolOf(pool, versionOf(key.Name, o.MachinePools), &o.Snapshot, states, pageOf(r)), nil
 }
 
 // versionOf is the version of the MachinePool of a HostMachinePool; empty without one.
@@ -138,9 +149,9 @@ func (s *server) events(ctx context.Context, read *watch.Lenient, r *http.Reques
 }
 
 func (s *server) search(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Hosts, snapshot.Clusters, snapshot.Machines, snapshot.HostMachinePools, snapshot.LifecycleRuns)
+	o, states, err := s.look(ctx, read, s.Namespace)
 	if err != nil {
 		return "", nil, err
 	}
-	return "Search", view.SearchOf(strings.TrimSpace(r.URL.Query().Get("q")), o), nil
+	return "Search", view.SearchOf(strings.TrimSpace(r.URL.Query().Get("q")), &o.Snapshot, states), nil
 }

@@ -14,7 +14,7 @@ var _ = register(Check{
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
 			if held := condition(c.Status.Conditions, infrav1.EndpointHeldCondition, metav1.ConditionFalse, infrav1.EndpointContestedReason); held != nil {
-				return atHostCluster(c, Error).of(held).next("on a host of that network: arping %s", c.Spec.ControlPlaneEndpoint.Host), true
+				return atHostCluster(c, s.severitySince(held.LastTransitionTime.Time)).of(held).next("on a host of that network: arping %s", c.Spec.ControlPlaneEndpoint.Host), true
 			}
 			return none()
 		})

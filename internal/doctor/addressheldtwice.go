@@ -14,7 +14,7 @@ var _ = register(Check{
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
 			if held := condition(c.Status.Conditions, infrav1.EndpointHeldCondition, metav1.ConditionFalse, infrav1.EndpointHeldTwiceReason); held != nil {
-				return atHostCluster(c, Error).of(held).describe(), true
+				return atHostCluster(c, s.severitySince(held.LastTransitionTime.Time)).of(held).describe(), true
 			}
 			return none()
 		})

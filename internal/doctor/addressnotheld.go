@@ -24,9 +24,9 @@ var _ = register(Check{
 			}
 			switch held.Reason {
 			case infrav1.EndpointNotHeldReason:
-				return atHostCluster(c, Error).of(held).describe(), true
+				return atHostCluster(c, s.severitySince(held.LastTransitionTime.Time)).of(held).describe(), true
 			case infrav1.EndpointHolderAwayReason:
-				return atHostCluster(c, Warning).of(held).describe(), true
+				return atHostCluster(c, s.severitySince(held.LastTransitionTime.Time).upToWarning()).of(held).describe(), true
 			}
 			return none()
 		})

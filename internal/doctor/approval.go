@@ -8,6 +8,7 @@ import (
 var _ = register(Check{
 	Layer:  Enrollment + 4,
 	Name:   "HostNotApproved",
+	Effect: Decision,
 	Means:  "a host waits for an approval, or was denied and not deleted",
 	Remedy: "Verify by its hostID that it is the machine you expect, then approve it. Delete a Host that you do not want.",
 	find: func(s *Snapshot) []Finding {

@@ -10,6 +10,7 @@ import (
 var _ = register(Check{
 	Layer:  Housekeeping + 2,
 	Name:   "BlockMoveLeft",
+	Effect: Remark,
 	Means:  "a host without a cluster still blocks `clusterctl move` of the whole namespace",
 	Remedy: "The manager removes such an annotation; check that it runs. If the Host is paused, or the Cluster of its claim is gone permanently, remove it by hand.",
 	find: func(s *Snapshot) []Finding {

@@ -3,6 +3,8 @@ package doctor
 import (
 	"cmp"
 	"slices"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // Check looks for one failure pattern.
@@ -10,11 +12,33 @@ type Check struct {
 	Layer Layer
 	// Name of the pattern, one word.
 	Name string
+	// Effect of a finding on how its object is. The zero value is Trouble.
+	Effect Effect
 	// Means is what it is, and Remedy what mends it: docs/troubleshooting.md has both.
 	Means, Remedy string
 
 	find func(s *Snapshot) []Finding
 }
+
+// Effect is what a finding says about how its object is.
+type Effect int
+
+// The effects.
+const (
+	// Trouble is what does not work as it should: bad from a warning on.
+	Trouble Effect = iota
+	// Decision is what waits for a person, a window or an extension.
+	Decision
+	// Pause is what somebody paused: nothing is done there.
+	Pause
+	// Hold is what somebody keeps from being used.
+	Hold
+	// Remark says nothing of how the object is, unless it is a warning.
+	Remark
+)
+
+// UnderWay are the conditions of a Cluster that are True while it changes, as it should.
+var UnderWay = []string{clusterv1.ClusterRollingOutCondition, clusterv1.ClusterScalingUpCondition, clusterv1.ClusterScalingDownCondition, clusterv1.ClusterRemediatingCondition}
 
 // Layer is where a check looks: what is wrong in one makes others fail that come after it. A number
 // is added where checks of a layer follow from each other, too.
@@ -65,7 +89,7 @@ func Diagnose(s *Snapshot) Report {
 			return cmp.Or(cmp.Compare(a.Object.Namespace, b.Object.Namespace), cmp.Compare(a.Object.Name, b.Object.Name))
 		})
 		for _, f := range found {
-			f.Check, f.Remedy = check.Name, check.Remedy
+			f.Check, f.Remedy, f.effect = check.Name, check.Remedy, check.Effect
 			report.Findings = append(report.Findings, f)
 		}
 	}

@@ -33,7 +33,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -55,7 +55,7 @@ func set(conditions *[]metav1.Condition, kind string, status metav1.ConditionSta
 
 // healthy is a management cluster with one of everything, in which nothing is wrong.
 func healthy() *Snapshot {
-	s := &Snapshot{Now: now, Plane: &status.Plane{Ready: true, Server: "https://127.0.0.1:1"}}
+	s := &Snapshot{Now: now, Plane: &snapshot.Plane{Ready: true, Server: "https://127.0.0.1:1"}}
 	cluster := clusterv1.Cluster{ObjectMeta: objectMeta("a")}
 	set(&cluster.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition, "True", "ReconcileSucceeded", "")
 	set(&cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, "True", clusterv1.ClusterControlPlaneInitializedReason, "")
@@ -228,16 +228,16 @@ func add(more ...testCase) bool { //nolint:unparam // a variable of the package 
 }
 
 var cases = []testCase{
-	{"the plane does not run", func(s *Snapshot) { s.Plane = &status.Plane{Message: "start it"} },
+	{"the plane does not run", func(s *Snapshot) { s.Plane = &snapshot.Plane{Message: "start it"} },
 		[]want{{"PlaneNotReady", Error, "Plane of this machine", 0, "start it", "slipway up"}}},
 	{"the plane's address is gone", func(s *Snapshot) {
 		s.Plane.HostServer, s.Plane.HostServerMessage = "https://192.0.2.1:6443", "this machine has no address 192.0.2.1 any more"
 	}, []want{{"PlaneNotReached", Error, "Plane https://192.0.2.1:6443", 0, "192.0.2.1", "ip -brief address"}}},
 	{"the plane crashed", func(s *Snapshot) {
-		s.Plane.Crashes = &status.PlaneCrashes{Count: 3, Last: now.Add(-2 * time.Hour), Reason: "panic: no map"}
+		s.Plane.Crashes = &snapshot.PlaneCrashes{Count: 3, Last: now.Add(-2 * time.Hour), Reason: "panic: no map"}
 	}, []want{{"PlaneCrashed", Warning, "Plane https://127.0.0.1:1", 0, "crashed 3 times, the last 120m ago: panic: no map", "slipway support-bundle"}}},
 	{"the plane crashed two days ago", func(s *Snapshot) {
-		s.Plane.Crashes = &status.PlaneCrashes{Count: 1, Last: now.Add(-48 * time.Hour), Reason: "panic: no map"}
+		s.Plane.Crashes = &snapshot.PlaneCrashes{Count: 1, Last: now.Add(-48 * time.Hour), Reason: "panic: no map"}
 	}, nil},
 	{"the supervisor of the plane was killed", func(s *Snapshot) { s.Plane.Unsupervised = true },
 		[]want{{"PlaneUnsupervised", Warning, "Plane https://127.0.0.1:1", 0, "supervisor", "slipway up"}}},
@@ -266,7 +266,7 @@ var cases = []testCase{
 	}, []want{{"ConfigurationNotAccepted", Warning, h2, 3 * time.Hour, "reason is required", "slipway-agent status"}}},
 	{"a clock is wrong", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.ClockSkewedCondition, "True", infrav1.HostClockAheadReason, "40 s ahead")
-	}, []want{{"ClockSkewed", Warning, h2, 3 * time.Hour, "40 s ahead", "timedatectl"}}},
+	}, []want{{"ClockSkewed", Error, h2, 3 * time.Hour, "40 s ahead", "timedatectl"}}},
 	{"agents are away", func(s *Snapshot) {
 		set(&s.Hosts[0].Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostHeartbeatStaleReason, "silent")
 		set(&s.Hosts[1].Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostNoHeartbeatReason, "never heard")
@@ -609,19 +609,6 @@ func expect(t *testing.T, f Finding, w want) {
 
 // A selector is about the labels of Hosts, and of all else about those of the Cluster. The
 // plane and the providers are everybody's.
-// What a lifecycle run waits for has the same words in doctor, and in the status of its cluster.
-func TestARunWaitsInTheSameWordsInTheStatus(t *testing.T) {
-	for _, outcome := range []lifecyclev1.StepOutcome{"", lifecyclev1.OutcomeFailed} {
-		s := healthy()
-		s.LifecycleRuns[0] = run(outcome)
-		findings := Diagnose(s).Findings
-		waits := status.Waits(&s.Clusters[0], &s.Snapshot, s.MachinesOnHosts(), now)
-		if len(findings) != 1 || len(waits) != 1 || findings[0].Message != waits[0] || !strings.HasPrefix(waits[0], "BeforeClusterUpgrade: LifecyclePolicy ") {
-			t.Errorf("outcome %q: findings %+v, waits for %q", outcome, findings, waits)
-		}
-	}
-}
-
 func TestSelector(t *testing.T) {
 	for selector, want := range map[string][]string{
 		"rack=r2": {h2}, "tier=gold": {machine1}, "tier!=gold": {h1, h2}, "rack=r9": nil, "": {h1, machine1, h2},
@@ -629,7 +616,7 @@ func TestSelector(t *testing.T) {
 		want = append(want, "Plane of this machine", "Deployment prod/slipway-manager", "ExtensionConfig up", "HostExtensionConfig own", "LifecyclePolicy prod/p",
 			"AgentRelease v0.9.1", "CertificateSigningRequest r", "Secret kube-system/bootstrap-token-abcdef")
 		s := healthy()
-		s.Plane = &status.Plane{Message: "start it"}
+		s.Plane = &snapshot.Plane{Message: "start it"}
 		s.Providers[0].Status.Conditions[0].Status = "False"
 		s.Clusters[0].Labels["tier"] = "gold"
 		s.Hosts[0].Labels = nil
@@ -695,7 +682,7 @@ func TestReadNothing(t *testing.T) {
 			return nil
 		}, false},
 	} {
-		s, err := Read(t.Context(), reader{fails: tc.fails}, status.Scope{}, now)
+		s, err := Read(t.Context(), reader{fails: tc.fails}, snapshot.Scope{}, now)
 		if failed := err != nil; failed != tc.want || !failed && s == nil || failed && !apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("%s: %v", name, err)
 		}

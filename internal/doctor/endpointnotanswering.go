@@ -33,7 +33,7 @@ var _ = register(Check{
 			endpoint := net.JoinHostPort(c.Spec.ControlPlaneEndpoint.Host, strconv.Itoa(int(c.Spec.ControlPlaneEndpoint.Port)))
 			switch {
 			case held != nil && held.Status == metav1.ConditionFalse && held.Reason == infrav1.EndpointNotAnsweringReason:
-				return atHostCluster(c, Error).of(held).describe(), true
+				return atHostCluster(c, s.severitySince(held.LastTransitionTime.Time)).of(held).describe(), true
 			case progress == overdue && (held == nil || held.Status == metav1.ConditionTrue || held.Reason == infrav1.EndpointNotCheckedReason):
 				owner := s.Cluster(c.Namespace, c.Labels[clusterv1.ClusterNameLabel])
 				f := atCluster(owner, Error).next("where Cluster API runs: curl -k https://%s/readyz", endpoint)

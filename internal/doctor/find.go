@@ -12,7 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 // at is a finding about an object of a kind.
@@ -24,9 +25,10 @@ func at(gv schema.GroupVersion, kind string, o metav1.Object, severity Severity)
 	}
 }
 
-// atHost is a finding about a Host.
+// atHost is a finding about a Host, of the cluster that has claimed it.
 func atHost(h *infrav1.Host, severity Severity) Finding {
 	f := at(infrav1.GroupVersion, "Host", h, severity)
+	f.Cluster = ""
 	if h.Spec.Claim != nil {
 		f.Cluster = h.Spec.Claim.ClusterName
 	}
@@ -60,7 +62,7 @@ func (f Finding) since(t time.Time) Finding {
 func (f Finding) next(format string, words ...string) Finding {
 	args := make([]any, len(words))
 	for i, word := range words {
-		args[i] = status.ShellWord(word)
+		args[i] = snapshot.ShellWord(word)
 	}
 	f.Next = fmt.Sprintf(format, args...)
 	return f
@@ -76,6 +78,28 @@ func (s *Snapshot) severitySince(begin time.Time) Severity {
 		return Warning
 	}
 	return Note
+}
+
+// downPatience is how long a host may be away for a reboot or an upgrade that it was told to do.
+const downPatience = 10 * time.Minute
+
+// severityOn is severitySince on a host, h may be nil: what is away because it reboots or upgrades is a
+// note for ten minutes.
+func (s *Snapshot) severityOn(h *infrav1.Host, begin time.Time) Severity {
+	if h != nil && s.Now.Sub(begin) < downPatience {
+		if phase := host.StateOf(h).Phase; phase == infrav1.HostPhaseRebooting || phase == infrav1.HostPhaseUpgrading {
+			return Note
+		}
+	}
+	return s.severitySince(begin)
+}
+
+// upToWarning is the severity, and at most a warning.
+func (s Severity) upToWarning() Severity {
+	if s == Error {
+		return Warning
+	}
+	return s
 }
 
 // describe is the command that shows conditions and events of the object.

@@ -11,6 +11,7 @@ import (
 var _ = register(Check{
 	Layer:  Extension + 3,
 	Name:   "HostHookWaits",
+	Effect: Decision,
 	Means:  "an extension blocks the claim of a host, or the next claim of a released host",
 	Remedy: "The message names the extension and what it waits for. Failed means that it could not be called, or answered with an error.",
 	find: func(s *Snapshot) []Finding {

@@ -9,6 +9,7 @@ import (
 var _ = register(Check{
 	Layer:  Extension + 4,
 	Name:   "LifecycleHookWaits",
+	Effect: Decision,
 	Means:  "a lifecycle policy blocks a cluster: a condition is false, a window closed, an approval missing, or a step failed",
 	Remedy: "Approve, wait for the window, or skip the step; retry one that failed. While a hook of the topology waits, other changes of the cluster wait, too.",
 	find: func(s *Snapshot) []Finding {

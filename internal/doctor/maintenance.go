@@ -10,6 +10,7 @@ import (
 var _ = register(Check{
 	Layer:  Housekeeping + 4,
 	Name:   "HostKeptBack",
+	Effect: Hold,
 	Means:  "somebody keeps a host from being claimed, by `spec.unschedulable` or `spec.evacuate`",
 	Remedy: "End the maintenance when the host may be used again: `slipway host uncordon`.",
 	find: func(s *Snapshot) []Finding {

@@ -9,6 +9,7 @@ import (
 var _ = register(Check{
 	Layer:  Housekeeping + 1,
 	Name:   "MoveHeldUp",
+	Effect: Remark,
 	Means:  "a host cannot be handed over, so `clusterctl move` of its cluster does not go through",
 	Remedy: "Do what the message says, then run the move again; or unpause the Cluster to cancel the move.",
 	find: func(s *Snapshot) []Finding {

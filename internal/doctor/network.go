@@ -6,8 +6,6 @@ import (
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // networkPatience is how long a new Node may be without: the pod of its plugin starts there
@@ -31,7 +29,7 @@ var _ = register(Check{
 				if m.Namespace != c.Namespace || m.Spec.ClusterName != c.Name {
 					continue
 				}
-				trouble := status.NodeTroubleOf(m)
+				trouble := NodeTroubleOf(m)
 				if trouble == nil || !trouble.NoNetwork || s.Now.Sub(trouble.Since) < networkPatience {
 					continue
 				}

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // nodePatience is how long a host that was provisioned may be without a Node: its kubelet
@@ -26,9 +25,9 @@ var _ = register(Check{
 		return each(s.HostMachines, func(m *infrav1.HostMachine) (Finding, bool) {
 			unwell := condition(m.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse, infrav1.NodeNotReadyReason, infrav1.NodeDeletedReason)
 			ready := condition(m.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionTrue)
-			var trouble *status.NodeTrouble
+			var trouble *NodeTrouble
 			if machine := machines[client.ObjectKeyFromObject(m)]; machine != nil {
-				trouble = status.NodeTroubleOf(machine)
+				trouble = NodeTroubleOf(machine)
 			}
 			switch {
 			case unwell != nil && (trouble == nil || unwell.Reason == infrav1.NodeDeletedReason):
@@ -50,8 +49,8 @@ var _ = register(Check{
 })
 
 // troubled is the finding of a Node in trouble.
-func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *status.NodeTrouble) Finding {
-	f := atHostMachine(m, s.severitySince(trouble.Since)).since(trouble.Since)
+func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *NodeTrouble) Finding {
+	f := atHostMachine(m, s.severityOn(s.Host(m.Namespace, m.Status.HostRef.Name), trouble.Since)).since(trouble.Since)
 	f.Message = trouble.Message
 	if h := m.Status.HostRef.Name; h != "" && h != trouble.Node {
 		f.Message += fmt.Sprintf(" (host %s)", h)

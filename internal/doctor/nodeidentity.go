@@ -9,7 +9,7 @@ import (
 var _ = register(Check{
 	Layer:  Agent + 4,
 	Name:   "NodeIdentityChanged",
-	Means:  "a host was renamed since it became a node, or has lost the address of its Node; the Node keeps both",
+	Means:  "a host was renamed since it became a node, or has lost the address of its Node; the Node keeps both; a note at first, a warning after a minute, for the address an error after five",
 	Remedy: "Restore the host's name or address, as the message says, or delete its Machine: the next Node has the new ones.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
@@ -18,9 +18,9 @@ var _ = register(Check{
 				return none()
 			}
 			if c.Reason == infrav1.HostNodeAddressMissingReason {
-				return atHost(h, Error).of(c).next("on the host: ip address"), true
+				return atHost(h, s.severitySince(c.LastTransitionTime.Time)).of(c).next("on the host: ip address"), true
 			}
-			return atHost(h, Warning).of(c).next("on the host: hostnamectl status"), true
+			return atHost(h, s.severitySince(c.LastTransitionTime.Time).upToWarning()).of(c).next("on the host: hostnamectl status"), true
 		})
 	},
 })

@@ -12,6 +12,7 @@ import (
 var _ = register(Check{
 	Layer:  Housekeeping + 6,
 	Name:   "NoHealthCheck",
+	Effect: Remark,
 	Means:  "no MachineHealthCheck selects some workers of a cluster: one whose Node is lost stays until somebody deletes its Machine",
 	Remedy: "Create a MachineHealthCheck, as the released templates and `slipway cluster create` do. The command has one for all workers of the cluster.",
 	find: func(s *Snapshot) []Finding {

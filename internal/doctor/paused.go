@@ -18,6 +18,7 @@ const pausePatience = time.Hour
 var _ = register(Check{
 	Layer:  Housekeeping + 3,
 	Name:   "Paused",
+	Effect: Pause,
 	Means:  "somebody paused a Cluster, the rollout of an AgentRelease, or one object by its annotation: nothing changes there until the pause ends",
 	Remedy: "End the pause when its purpose is done. It is a note for an hour, then a warning.",
 	find: func(s *Snapshot) []Finding {

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/snapshot"
-	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // Snapshot is what checks look at. The zero value is an empty management cluster.
@@ -18,44 +17,43 @@ type Snapshot struct {
 	// Now is when it was taken.
 	Now time.Time
 	// Scope that it was taken of.
-	Scope status.Scope
+	Scope snapshot.Scope
 	// Plane of this machine; nil for any other management cluster.
-	Plane *status.Plane
+	Plane *snapshot.Plane
 }
 
 // Unread is a kind that the user may not read.
 type Unread = snapshot.Unread
 
+// fleet are the kinds from which the states of hosts, machines and clusters follow.
+var fleet = []snapshot.Kind{
+	snapshot.Clusters, snapshot.Machines, snapshot.MachineHealthChecks, snapshot.HostClusters, snapshot.HostMachines, snapshot.HostMachinePools, snapshot.Hosts,
+	snapshot.LifecycleRuns, snapshot.LifecyclePolicies,
+}
+
 // Read takes a snapshot with the rights of the user behind c. What may not be read is in
 // Snapshot.Unread; it is an error only when that is everything.
-func Read(ctx context.Context, c client.Reader, scope status.Scope, now time.Time) (*Snapshot, error) {
-	s, err := snapshot.Read(ctx, c, scope.Namespace,
-		snapshot.Clusters, snapshot.Machines, snapshot.MachineHealthChecks, snapshot.HostClusters, snapshot.HostMachines, snapshot.HostMachinePools, snapshot.Hosts,
-		snapshot.LifecycleRuns, snapshot.LifecyclePolicies, snapshot.ExtensionConfigs, snapshot.HostExtensionConfigs,
-		snapshot.AgentReleases, snapshot.Requests, snapshot.Tokens, snapshot.Providers)
+func Read(ctx context.Context, c client.Reader, scope snapshot.Scope, now time.Time) (*Snapshot, error) {
+	s, err := snapshot.Read(ctx, c, scope.Namespace, append(slices.Clip(fleet),
+		snapshot.ExtensionConfigs, snapshot.HostExtensionConfigs, snapshot.AgentReleases, snapshot.Requests, snapshot.Tokens, snapshot.Providers)...)
 	if err != nil {
 		return nil, err
 	}
 	return &Snapshot{Snapshot: *s, Now: now, Scope: scope}, nil
 }
 
-// OfHosts returns what the checks find on hosts, and on the machines that they serve as of the
-// host, when nothing but Hosts, HostMachines and Machines is known.
-func OfHosts(o *snapshot.Snapshot, now time.Time) []Finding {
-	s := &Snapshot{Now: now}
-	s.Hosts, s.HostMachines, s.Machines = o.Hosts, o.HostMachines, o.Machines
-	// No check may conclude that there is no Cluster.
-	s.Unread = []Unread{{Kind: "Cluster"}}
-	found := Diagnose(s).Findings
-	for i := range found {
-		if found[i].Object.Kind != "HostMachine" {
-			continue
-		}
-		if m := s.HostMachine(found[i].Object.Namespace, found[i].Object.Name); m != nil && m.Status.HostRef.Name != "" {
-			found[i].Object = Object{APIVersion: found[i].Object.APIVersion, Kind: "Host", Namespace: m.Namespace, Name: m.Status.HostRef.Name}
-		}
+// ReadFleet takes a snapshot of what the states of hosts, machines and clusters follow from, and of
+// more kinds: less than Read, with the same findings about them. Kinds that are needed and may not be
+// read are an error; all others are in Snapshot.Unread.
+func ReadFleet(ctx context.Context, c client.Reader, scope snapshot.Scope, now time.Time, more, needed []snapshot.Kind) (*Snapshot, error) {
+	s := &Snapshot{Now: now, Scope: scope}
+	if err := s.Add(ctx, c, scope.Namespace, append(slices.Clip(fleet), more...)...); err != nil {
+		return nil, err
 	}
-	return found
+	if err := s.Refused(needed...); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // knows says whether the objects of a kind were read.

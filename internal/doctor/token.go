@@ -19,6 +19,7 @@ const tokenNotice = time.Hour
 var _ = register(Check{
 	Layer:  Enrollment + 3,
 	Name:   "TokenExpires",
+	Effect: Remark,
 	Means:  "a bootstrap token that may enroll more hosts has expired, or soon will: within the hour, and in the last quarter of its life",
 	Remedy: "Create a new one with `slipway host token` if hosts still need it; otherwise delete the Secret.",
 	find: func(s *Snapshot) []Finding {

@@ -54,7 +54,12 @@ type Finding struct {
 	Next string `json:"next"`
 	// Remedy is what mends it in general.
 	Remedy string `json:"remedy"`
+
+	effect Effect
 }
+
+// Effect is what it says about how its object is.
+func (f *Finding) Effect() Effect { return f.effect }
 
 // Object is where something is wrong.
 type Object struct {

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 // Explain adds to an error of a command what only the cluster as a whole can tell: which
@@ -80,5 +80,5 @@ func subject(user string) string {
 	if user == "" {
 		user = "USER"
 	}
-	return "--user=" + status.ShellWord(user)
+	return "--user=" + snapshot.ShellWord(user)
 }

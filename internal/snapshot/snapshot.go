@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -54,26 +55,20 @@ type Unread struct {
 	err     error
 }
 
+// Err is the refusal.
+func (u Unread) Err() error { return u.err }
+
 // Read reads the kinds in a namespace, in all when it is empty. Kinds that the user may not list
-// are in Snapshot.Unread; when that is all of them, it is an error. Kinds that are not installed
+// are in Snapshot.Unread; when none may be read, it is an error. Kinds that are not installed
 // have no objects.
 func Read(ctx context.Context, c client.Reader, namespace string, kinds ...Kind) (*Snapshot, error) {
 	s := &Snapshot{}
-	readable := false
-	for _, kind := range kinds {
-		err := kind.read(ctx, c, namespace, s)
-		switch {
-		case err == nil:
-			readable = true
-		case kind.optional && meta.IsNoMatchError(err):
-		case apierrors.IsForbidden(err):
-			s.Unread = append(s.Unread, Unread{Kind: kind.name, Message: err.Error(), err: err})
-		default:
-			return nil, fmt.Errorf("list objects of kind %s: %w", kind.name, err)
-		}
+	readable, err := s.add(ctx, c, namespace, kinds)
+	if err == nil && !readable {
+		err = s.Refused(kinds...)
 	}
-	if !readable && len(s.Unread) > 0 {
-		return nil, s.refused()
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -83,15 +78,40 @@ func Read(ctx context.Context, c client.Reader, namespace string, kinds ...Kind)
 func ReadAll(ctx context.Context, c client.Reader, namespace string, kinds ...Kind) (*Snapshot, error) {
 	s, err := Read(ctx, c, namespace, kinds...)
 	if err == nil {
-		err = s.refused()
+		err = s.Refused(kinds...)
 	}
 	return s, err
 }
 
-func (s *Snapshot) refused() error {
+// Add reads kinds as Read does. That none may be listed is no error.
+func (s *Snapshot) Add(ctx context.Context, c client.Reader, namespace string, kinds ...Kind) error {
+	_, err := s.add(ctx, c, namespace, kinds)
+	return err
+}
+
+func (s *Snapshot) add(ctx context.Context, c client.Reader, namespace string, kinds []Kind) (readable bool, err error) {
+	for _, kind := range kinds {
+		err := kind.read(ctx, c, namespace, s)
+		switch {
+		case err == nil:
+			readable = true
+		case kind.optional && meta.IsNoMatchError(err):
+		case apierrors.IsForbidden(err):
+			s.Unread = append(s.Unread, Unread{Kind: kind.name, Message: err.Error(), err: err})
+		default:
+			return false, fmt.Errorf("list objects of kind %s: %w", kind.name, err)
+		}
+	}
+	return readable, nil
+}
+
+// Refused has the refusal of each of the kinds that may not be listed; nil when there is none.
+func (s *Snapshot) Refused(kinds ...Kind) error {
 	var all []error
 	for _, u := range s.Unread {
-		all = append(all, u.err)
+		if slices.ContainsFunc(kinds, func(k Kind) bool { return k.name == u.Kind }) {
+			all = append(all, u.err)
+		}
 	}
 	return errors.Join(all...)
 }

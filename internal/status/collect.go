@@ -11,12 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
@@ -27,49 +27,45 @@ type NodeLister func(ctx context.Context, cluster client.ObjectKey) ([]corev1.No
 // down does not hold up the others.
 const nodesTimeout = 3 * time.Second
 
-// Scope narrows a status. The zero value is everything.
-type Scope struct {
-	// Namespace is the only one that is looked at; empty for all.
-	Namespace string
-	// Selector holds for clusters and hosts that are shown; nil for all.
-	Selector labels.Selector
-}
-
-// Narrow says whether it leaves anything out.
-func (s Scope) Narrow() bool { return s.Namespace != "" || s.Selector != nil && !s.Selector.Empty() }
-
-func (s Scope) shows(object client.Object) bool {
-	return s.Selector == nil || s.Selector.Matches(labels.Set(object.GetLabels()))
-}
-
 // Collect reads clusters and hosts of the management cluster behind c. It leaves
 // Status.Plane to the caller, who knows which one it is. Of kinds that may not be
 // listed the error has them all. Without a NodeLister it does not look into the clusters.
 func Collect(ctx context.Context, c client.Reader, scope Scope, nodes NodeLister) (Status, error) {
-	o, err := snapshot.ReadAll(ctx, c, scope.Namespace, snapshot.Clusters, snapshot.MachinePools, snapshot.MachineDeployments, snapshot.Machines,
-		snapshot.HostMachines, snapshot.HostMachinePools, snapshot.Hosts, snapshot.LifecycleRuns)
+	needed := []snapshot.Kind{snapshot.Clusters, snapshot.MachinePools, snapshot.MachineDeployments, snapshot.Machines,
+		snapshot.HostMachines, snapshot.HostMachinePools, snapshot.Hosts, snapshot.LifecycleRuns}
+	o, err := doctor.ReadFleet(ctx, c, scope, time.Now(), Members, needed)
 	if err != nil {
 		return Status{}, err
 	}
-	s, onHosts, now := Status{Clusters: []Cluster{}}, o.MachinesOnHosts(), time.Now()
-	for i := range o.Clusters {
-		of := &o.Clusters[i]
-		if !scope.shows(of) {
-			continue
-		}
-		cluster := clusterOf(of, o.Machines)
-		cluster.Pools = poolsOf(cluster, o.MachinePools, o.MachineDeployments)
-		cluster.Waiting = Waits(of, o, onHosts, now)
-		s.Clusters = append(s.Clusters, cluster)
-	}
-	s.Hosts = HostsOf(o.Hosts, scope)
-	slices.SortFunc(s.Clusters, func(a, b Cluster) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	s := Of(o, Judge(o))
 	if nodes != nil {
 		addNodes(ctx, &s, nodes)
 	}
 	return s, nil
+}
+
+// Members are the kinds that Of needs besides those of doctor.ReadFleet.
+var Members = []snapshot.Kind{snapshot.MachinePools, snapshot.MachineDeployments}
+
+// Of is the status of a snapshot, without the plane and Nodes.
+func Of(o *doctor.Snapshot, states *States) Status {
+	s, onHosts := Status{Clusters: []Cluster{}}, o.MachinesOnHosts()
+	for i := range o.Clusters {
+		of := &o.Clusters[i]
+		if !o.Scope.Shows(of) {
+			continue
+		}
+		cluster := clusterOf(of, o.Machines)
+		cluster.State = states.Cluster(of)
+		cluster.Pools = poolsOf(cluster, o.MachinePools, o.MachineDeployments)
+		cluster.Waiting = Waits(of, &o.Snapshot, onHosts, o.Now)
+		s.Clusters = append(s.Clusters, cluster)
+	}
+	s.Hosts = HostsOf(o, states)
+	slices.SortFunc(s.Clusters, func(a, b Cluster) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return s
 }
 
 // addNodes looks into all workload clusters at once. A cluster that can't be
@@ -154,21 +150,21 @@ func NodeOf(n *corev1.Node) Node {
 	return node
 }
 
-// Hosts reads the hosts in scope, and nothing else.
+// Hosts reads the hosts in scope, and what may be read of what their states follow from.
 func Hosts(ctx context.Context, c client.Reader, scope Scope) ([]Host, error) {
-	s, err := snapshot.ReadAll(ctx, c, scope.Namespace, snapshot.Hosts)
+	s, err := doctor.ReadFleet(ctx, c, scope, time.Now(), nil, []snapshot.Kind{snapshot.Hosts})
 	if err != nil {
 		return nil, err
 	}
-	return HostsOf(s.Hosts, scope), nil
+	return HostsOf(s, Judge(s)), nil
 }
 
 // HostsOf returns the hosts in scope as the status shows them, sorted.
-func HostsOf(items []infrav1.Host, scope Scope) []Host {
+func HostsOf(s *doctor.Snapshot, states *States) []Host {
 	hosts := []Host{}
-	for i := range items {
-		if scope.shows(&items[i]) {
-			hosts = append(hosts, HostOf(&items[i]))
+	for i := range s.Hosts {
+		if s.Scope.Shows(&s.Hosts[i]) {
+			hosts = append(hosts, HostOf(&s.Hosts[i], states))
 		}
 	}
 	slices.SortFunc(hosts, func(a, b Host) int {
@@ -178,9 +174,9 @@ func HostsOf(items []infrav1.Host, scope Scope) []Host {
 }
 
 // HostOf is the part of a Host that the status shows.
-func HostOf(h *infrav1.Host) Host {
+func HostOf(h *infrav1.Host, states *States) Host {
 	found := h.Status.Inventory
-	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), Addresses: []string{},
+	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), State: states.Host(h), Addresses: []string{},
 		Architecture: found.Architecture, MachineID: found.MachineID, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
 		FailureDomain: h.Spec.FailureDomain, Approval: string(h.Spec.Approval),
 		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
@@ -191,9 +187,6 @@ func HostOf(h *infrav1.Host) Host {
 		if a.Type == clusterv1.MachineInternalIP {
 			host.Addresses = append(host.Addresses, a.Address)
 		}
-	}
-	if ready := meta.FindStatusCondition(h.Status.Conditions, clusterv1.ReadyCondition); ready != nil && ready.Status != "True" {
-		host.Message = cmp.Or(ready.Message, ready.Reason)
 	}
 	return host
 }

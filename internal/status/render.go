@@ -6,8 +6,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Render writes s for a person; wide adds the columns that are long.
@@ -27,8 +25,9 @@ func Render(out io.Writer, s Status, wide bool) error {
 			fmt.Fprintf(w, "  for other machines\t%s\n", strings.TrimSuffix(p.HostServer+": "+p.HostServerMessage, ": "))
 		}
 	}
-	renderClusters(w, s.Clusters, wide)
-	renderHosts(w, s.Hosts, wide)
+	now := time.Now()
+	renderClusters(w, s.Clusters, wide, now)
+	renderHosts(w, s.Hosts, wide, now)
 	return w.Flush()
 }
 
@@ -39,10 +38,11 @@ func planeLine(p Plane) string {
 	return "not ready: " + p.Message
 }
 
-func renderClusters(w io.Writer, clusters []Cluster, wide bool) {
+func renderClusters(w io.Writer, clusters []Cluster, wide bool, now time.Time) {
 	for _, c := range clusters {
-		fmt.Fprintf(w, "\nCLUSTER\tPHASE\tCONTROL PLANE\tWORKERS\n%s/%s\t%s\t%s\t%s\n",
-			c.Namespace, c.Name, c.Phase, count(c.ControlPlane), pools(c.Pools))
+		fmt.Fprintf(w, "\nCLUSTER\tSTATE\tFOR\tCONTROL PLANE\tWORKERS\n%s/%s\t%s\t%s\t%s\t%s\n",
+			c.Namespace, c.Name, c.State.Word, c.State.For(now), count(c.ControlPlane), pools(c.Pools))
+		renderCause(w, c.State)
 		for _, reason := range c.Waiting {
 			fmt.Fprintf(w, "  waiting for\t%s\n", strings.Join(strings.Fields(reason), " "))
 		}
@@ -58,14 +58,25 @@ func renderClusters(w io.Writer, clusters []Cluster, wide bool) {
 	}
 }
 
-func renderHosts(w io.Writer, hosts []Host, wide bool) {
+// renderCause says below a row why somebody must act, and what to do; nothing of any other state.
+func renderCause(w io.Writer, s State) {
+	if !s.Attention() {
+		return
+	}
+	fmt.Fprintf(w, "  because\t%s\n", s.Cause)
+	if s.Next != "" {
+		fmt.Fprintf(w, "  next\t%s\n", s.Next)
+	}
+}
+
+func renderHosts(w io.Writer, hosts []Host, wide bool, now time.Time) {
 	if len(hosts) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\nHOST\tPHASE\tCONNECTED\tCLAIMED BY", ifWide(wide, "\tADDRESSES\tMESSAGE"), "\n")
+	fmt.Fprint(w, "\nHOST\tSTATE\tFOR\tCLAIMED BY", ifWide(wide, "\tADDRESSES\tBECAUSE\tNEXT"), "\n")
 	for _, h := range hosts {
-		fmt.Fprintf(w, "%s/%s\t%s\t%t\t%s%s\n", h.Namespace, h.Name, h.Phase, h.Connected, h.ClaimedBy,
-			ifWide(wide, "\t"+strings.Join(h.Addresses, ",")+"\t"+h.Message))
+		fmt.Fprintf(w, "%s/%s\t%s\t%s\t%s%s\n", h.Namespace, h.Name, h.State.Word, h.State.For(now), h.ClaimedBy,
+			ifWide(wide, "\t"+strings.Join(h.Addresses, ",")+"\t"+h.State.Cause+"\t"+h.State.Next))
 	}
 }
 
@@ -84,21 +95,4 @@ func ifWide(wide bool, s string) string {
 		return s
 	}
 	return ""
-}
-
-// ShellWord quotes for a shell what a cluster or a machine told, for the commands that are shown to
-// administrators. It is one line.
-func ShellWord(word string) string {
-	if !strings.ContainsFunc(word, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:@/+=[]", r)
-	}) {
-		return word
-	}
-	word = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, word)
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -126,7 +126,7 @@ func TestCollect(t *testing.T) {
 	if len(s.Hosts) != 2 || s.Hosts[0].Name != "host-2" {
 		t.Fatalf("hosts %+v, want host-2 before host-10", s.Hosts)
 	}
-	if h := s.Hosts[0]; h.Message != "agent is silent" || h.Connected || h.ClaimedBy != "" {
+	if h := s.Hosts[0]; h.State.Role != Work || h.State.Word != "Enrolling" || h.Connected || h.ClaimedBy != "" {
 		t.Errorf("host %+v", h)
 	}
 	if h := s.Hosts[1]; h.ClaimedBy != "a/a-1" || !h.Connected || !slices.Equal(h.Addresses, []string{"10.88.0.20"}) {
@@ -239,7 +239,7 @@ func TestRender(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, narrow.String())
 		}
 	}
-	for _, want := range []string{"slipway://x", "10.88.0.20", "agent is silent"} {
+	for _, want := range []string{"slipway://x", "10.88.0.20", "No agent has reported"} {
 		if strings.Contains(narrow.String(), want) || !strings.Contains(wide.String(), want) {
 			t.Errorf("%q is for -o wide only:\n%s", want, wide.String())
 		}

@@ -1,10 +1,15 @@
 package status
 
-import (
-	"fmt"
-	"time"
+import "github.com/slipway-dev/slipway/internal/snapshot"
 
-	"k8s.io/apimachinery/pkg/util/duration"
+// What a snapshot is taken of.
+type (
+	// Scope narrows a status.
+	Scope = snapshot.Scope
+	// Plane is the management cluster itself.
+	Plane = snapshot.Plane
+	// PlaneCrashes tells how often a plane ended by itself.
+	PlaneCrashes = snapshot.PlaneCrashes
 )
 
 // Status is the state of a management cluster.
@@ -15,52 +20,6 @@ type Status struct {
 	Clusters []Cluster `json:"clusters"`
 	// Hosts, sorted by namespace and name.
 	Hosts []Host `json:"hosts"`
-}
-
-// Plane is the management cluster itself: a plane of this machine, or any other.
-type Plane struct {
-	// Ready is true when every component is; of one that is not a plane, when it answers.
-	Ready bool `json:"ready"`
-	// Message says why it is not ready.
-	Message string `json:"message,omitempty"`
-	// PID of the process, 0 when it is not running.
-	PID int `json:"pid,omitempty"`
-	// Server is the address of the API server, as seen from this machine.
-	Server string `json:"server,omitempty"`
-	// HostServer is the address of the API server as hosts on other machines see it, of a
-	// plane that listens for them.
-	HostServer string `json:"hostServer,omitempty"`
-	// HostServerMessage says why they do not reach it there.
-	HostServerMessage string `json:"hostServerMessage,omitempty"`
-	// Service tells how systemd runs it, of a plane that is a service of its machine.
-	Service string `json:"service,omitempty"`
-	// Crashes of a plane of `slipway up` since that started it; nil when there were none.
-	Crashes *PlaneCrashes `json:"crashes,omitempty"`
-	// Unsupervised is true for a plane of `slipway up` whose supervisor has ended: nobody starts it
-	// again after a crash.
-	Unsupervised bool `json:"unsupervised,omitempty"`
-	// Context of the kubeconfig, of a management cluster that is not a plane of this
-	// machine.
-	Context string `json:"context,omitempty"`
-}
-
-// PlaneCrashes tells how often a plane ended by itself.
-type PlaneCrashes struct {
-	// Count of all.
-	Count int `json:"count"`
-	// Last is when it did so the last time.
-	Last time.Time `json:"last"`
-	// Reason of the last one: the first line of a panic, say.
-	Reason string `json:"reason"`
-}
-
-// Summary is them in a line, as of now.
-func (c *PlaneCrashes) Summary(now time.Time) string {
-	ago := duration.HumanDuration(now.Sub(c.Last))
-	if c.Count == 1 {
-		return fmt.Sprintf("once, %s ago: %s", ago, c.Reason)
-	}
-	return fmt.Sprintf("%d times, the last %s ago: %s", c.Count, ago, c.Reason)
 }
 
 // Replicas counts machines.
@@ -77,6 +36,8 @@ type Cluster struct {
 	Name      string `json:"name"`
 	// Phase of the Cluster object.
 	Phase string `json:"phase"`
+	// State is how it is.
+	State State `json:"state"`
 	// ControlPlane counts its machines.
 	ControlPlane Replicas `json:"controlPlane"`
 	// Pools are the machine pools and machine deployments.
@@ -115,6 +76,8 @@ type Host struct {
 	Name      string `json:"name"`
 	// Phase of the Host object.
 	Phase string `json:"phase"`
+	// State is how it is.
+	State State `json:"state"`
 	// Connected is true while the agent's heartbeat is fresh.
 	Connected bool `json:"connected"`
 	// ClaimedBy is <cluster>/<machine>, empty when the host is free.
@@ -130,6 +93,4 @@ type Host struct {
 	Machine string `json:"machine,omitempty"`
 	// MachineID is what the agent reports of /etc/machine-id.
 	MachineID string `json:"-"`
-	// Message says what the host is doing or what is wrong with it.
-	Message string `json:"message,omitempty"`
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 )
@@ -62,9 +63,9 @@ func MachineWaits(m *infrav1.HostMachine, machine *clusterv1.Machine) string {
 		return ""
 	}
 	upToDate := meta.FindStatusCondition(m.Status.Conditions, infrav1.UpToDateCondition)
-	var trouble *NodeTrouble
+	var trouble *doctor.NodeTrouble
 	if machine != nil {
-		trouble = NodeTroubleOf(machine)
+		trouble = doctor.NodeTroubleOf(machine)
 	}
 	switch {
 	case trouble != nil && (ready.Status == "True" || ready.Reason == infrav1.NodeNotReadyReason):

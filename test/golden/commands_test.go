@@ -89,6 +89,8 @@ var (
 	lookedAt   = regexp.MustCompile(`("time": )"[^"]+"`)
 	goVersion  = regexp.MustCompile(`("(?:go|platform|slipway)": )"[^"]+"`)
 	age        = regexp.MustCompile(`\b(since|for) \d+[smhdy]\w*`)
+	ages       = regexp.MustCompile(`  +(?:\d+[smhdy]){1,2}(  |$)`)
+	padding    = regexp.MustCompile(`  +`)
 	trailing   = regexp.MustCompile(`(?m)[ \t]+$`)
 	kubeconfig = regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/[^ "]+/kubeconfig`)
 )
@@ -100,5 +102,14 @@ func steady(text string) string {
 	text = goVersion.ReplaceAllString(text, `$1"…"`)
 	text = kubeconfig.ReplaceAllString(text, "KUBECONFIG")
 	text = age.ReplaceAllString(text, "$1 AGE")
+	if strings.Contains(text, "  FOR") {
+		// The columns of a table are as wide as ages are.
+		var lines strings.Builder
+		for line := range strings.Lines(text) {
+			body := strings.TrimLeft(line, " ")
+			lines.WriteString(line[:len(line)-len(body)] + ages.ReplaceAllString(padding.ReplaceAllString(body, "  "), "  AGE$1"))
+		}
+		text = lines.String()
+	}
 	return trailing.ReplaceAllString(text, "")
 }

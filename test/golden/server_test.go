@@ -34,12 +34,22 @@ func serve(t *testing.T, file string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &objects{versions: map[schema.GroupVersion][]string{}, items: map[schema.GroupVersionKind][]*unstructured.Unstructured{}}
+	var all []*unstructured.Unstructured
 	for document := range strings.SplitSeq(string(data), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
 			t.Fatalf("%v:\n%s", err, document)
 		}
+		all = append(all, object)
+	}
+	return serveObjects(t, all)
+}
+
+// serveObjects is serve of objects that a test made.
+func serveObjects(t *testing.T, all []*unstructured.Unstructured) string {
+	t.Helper()
+	o := &objects{versions: map[schema.GroupVersion][]string{}, items: map[schema.GroupVersionKind][]*unstructured.Unstructured{}}
+	for _, object := range all {
 		kind := object.GroupVersionKind()
 		if o.items[kind] == nil {
 			o.versions[kind.GroupVersion()] = append(o.versions[kind.GroupVersion()], kind.Kind)

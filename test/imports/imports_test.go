@@ -81,9 +81,9 @@ var rules = []rule{
 	{folder: "internal/approval", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/assignment", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/snapshot", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/lifecycle/plan", "internal/runs", "internal/snapshot", "internal/status"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/status", may: []string{"api", "internal/lifecycle/plan", "internal/placement", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/management", may: []string{"api", "internal/agent/link/enroll", "internal/durable", "internal/lifecycle/workload", "internal/status"},
+	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/lifecycle/plan", "internal/runs", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/status", may: []string{"api", "internal/doctor", "internal/host", "internal/lifecycle/plan", "internal/placement", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/management", may: []string{"api", "internal/agent/link/enroll", "internal/durable", "internal/lifecycle/workload", "internal/snapshot", "internal/status"},
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/support/redact"},
 	{folder: "internal/support", may: []string{"api", "internal/doctor", "internal/management"}, never: []string{"k8s.io/kubernetes"}},
@@ -97,7 +97,7 @@ var rules = []rule{
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
-		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/status", "internal/support", "internal/version"},
+		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }

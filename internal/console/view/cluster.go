@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -39,27 +37,25 @@ type Group struct {
 // Member is a Machine with the host and the node that it has.
 type Member struct {
 	// Name of the Machine, or of the HostMachine while there is no Machine.
-	Name, Phase, Version string
+	Name, Version string
+	State         status.State
 	// HostMachine that asks for a host, if Slipway provides it.
 	HostMachine string
 	// Host that it has; nil while it waits. Of one that the user may not see there is
 	// only a name.
 	Host *status.Host
-	// Node and whether it is ready, as the Machine tells; empty while there is none.
-	Node      string
-	NodeReady string
+	// Node, as the Machine tells; empty while there is none.
+	Node string
 	// Waiting says what it waits for.
 	Waiting string
-	// Deleting says that it is on its way out.
-	Deleting bool
 
 	order int
 	group string
 }
 
 // ClusterOf shows a cluster; told is what the status tells of it.
-func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *snapshot.Snapshot, page int) Cluster {
-	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions), Rollouts: PoolsOf(c, o.HostMachinePools)}
+func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *snapshot.Snapshot, states *status.States, page int) Cluster {
+	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions, told.State), Rollouts: PoolsOf(c, o.HostMachinePools)}
 	if c.Spec.Topology.IsDefined() {
 		v.Version = c.Spec.Topology.Version
 	}
@@ -70,7 +66,7 @@ func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *snapshot.Snapshot, 
 	for _, p := range told.Pools {
 		v.Groups = append(v.Groups, Group{Kind: p.Kind, Name: p.Name, Replicas: p.Replicas})
 	}
-	shown, pager := paged(membersOf(c, o), page)
+	shown, pager := paged(membersOf(c, o, states), page)
 	v.Pager = pager
 	for _, m := range shown {
 		i := slices.IndexFunc(v.Groups, func(g Group) bool { return g.Kind == groupKinds[m.order] && (m.order == 0 || g.Name == m.group) })
@@ -86,7 +82,7 @@ func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *snapshot.Snapshot, 
 var groupKinds = []string{"Control plane", "MachinePool", "MachineDeployment", ""}
 
 // membersOf are the machines of a cluster, by group and name.
-func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot) []Member {
+func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot, states *status.States) []Member {
 	hosts, wanting := map[string]*infrav1.Host{}, map[string]*infrav1.HostMachine{}
 	for i := range o.Hosts {
 		if o.Hosts[i].Namespace == c.Namespace {
@@ -106,15 +102,15 @@ func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot) []Member {
 		}
 		member := memberOf(m)
 		if ref := m.Spec.InfrastructureRef; IsOurs(ref, "HostMachine") {
-			member.takes(wanting[ref.Name], m, hosts)
+			member.takes(wanting[ref.Name], m, hosts, states)
 			delete(wanting, ref.Name)
 		}
 		members = append(members, member)
 	}
 	for _, m := range wanting {
-		member := Member{Name: m.Name, Version: m.Spec.Version, Deleting: !m.DeletionTimestamp.IsZero()}
+		member := Member{Name: m.Name, Version: m.Spec.Version}
 		member.order, member.group = groupOf(m.Labels)
-		member.takes(m, nil, hosts)
+		member.takes(m, nil, hosts, states)
 		members = append(members, member)
 	}
 	slices.SortFunc(members, func(a, b Member) int {
@@ -124,16 +120,10 @@ func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot) []Member {
 }
 
 func memberOf(m *clusterv1.Machine) Member {
-	member := Member{Name: m.Name, Phase: m.Status.Phase, Version: m.Spec.Version, Node: m.Status.NodeRef.Name, Deleting: !m.DeletionTimestamp.IsZero()}
+	member := Member{Name: m.Name, State: status.StateOf(nil, nil, m, nil), Version: m.Spec.Version, Node: m.Status.NodeRef.Name}
 	member.order, member.group = groupOf(m.Labels)
 	if m.Status.NodeInfo != nil {
 		member.Version = cmp.Or(m.Status.NodeInfo.KubeletVersion, member.Version)
-	}
-	if member.Node != "" {
-		member.NodeReady = string(metav1.ConditionUnknown)
-		if c := meta.FindStatusCondition(m.Status.Conditions, clusterv1.MachineNodeReadyCondition); c != nil {
-			member.NodeReady = string(c.Status)
-		}
 	}
 	return member
 }
@@ -152,18 +142,18 @@ func groupOf(labels map[string]string) (order int, name string) {
 }
 
 // takes adds what Slipway has for the machine.
-func (m *Member) takes(from *infrav1.HostMachine, machine *clusterv1.Machine, hosts map[string]*infrav1.Host) {
+func (m *Member) takes(from *infrav1.HostMachine, machine *clusterv1.Machine, hosts map[string]*infrav1.Host, states *status.States) {
 	if from == nil {
 		return
 	}
-	m.HostMachine, m.Waiting = from.Name, status.MachineWaits(from, machine)
+	m.HostMachine, m.State, m.Waiting = from.Name, states.Machine(from), status.MachineWaits(from, machine)
 	name := from.Status.HostRef.Name
 	if name == "" {
 		return
 	}
 	host := status.Host{Namespace: from.Namespace, Name: name}
 	if h := hosts[name]; h != nil {
-		host = status.HostOf(h)
+		host = status.HostOf(h, states)
 	}
 	m.Host = &host
 }

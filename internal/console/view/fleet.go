@@ -5,10 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
-
-	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -16,8 +12,8 @@ import (
 type FleetFilter struct {
 	// Text is part of a host's name, address or machine.
 	Text string
-	// Phase of the host.
-	Phase string
+	// State is the word of the host's state.
+	State string
 	// Domain is its failure domain; NoDomain for hosts without one.
 	Domain string
 	// Attention leaves only hosts that somebody should look at.
@@ -34,8 +30,8 @@ type Fleet struct {
 	Filter FleetFilter
 	// Total counts all hosts, Connected and Attention some of them.
 	Total, Connected, Attention int
-	// Phases there are, in the order of a host's life.
-	Phases []Count
+	// States there are: those first on which somebody must act.
+	States []Count
 	// Domains there are, with all their hosts.
 	Domains []Domain
 	// Racks are the hosts of the page by their failure domain.
@@ -43,10 +39,9 @@ type Fleet struct {
 	Pager Pager
 }
 
-// Count is how many hosts are in a phase. An empty one, of hosts that have not been seen yet,
-// is no filter.
+// Count is how many hosts are in a state.
 type Count struct {
-	Phase string
+	status.State
 	Hosts int
 }
 
@@ -60,65 +55,40 @@ type Domain struct {
 // Rack is what a page has of a failure domain.
 type Rack struct {
 	Domain Domain
-	Hosts  []Cell
+	Hosts  []status.Host
 }
 
-// Cell is one host.
-type Cell struct {
-	status.Host
-	// Attention says that somebody should look at it.
-	Attention bool
-}
+// roleOrder are the roles of states as they are listed.
+var roleOrder = []status.Role{status.Bad, status.Wait, status.Work, status.Off, status.Free, status.OK}
 
-// lifeOrder are the phases as a host goes through them.
-var lifeOrder = []infrav1.HostPhase{
-	infrav1.HostPhaseEnrolling, infrav1.HostPhaseAvailable, infrav1.HostPhaseClaimed, infrav1.HostPhaseBootstrapping, infrav1.HostPhaseAdopting,
-	infrav1.HostPhaseRunning, infrav1.HostPhaseUpgrading, infrav1.HostPhaseRebooting, infrav1.HostPhaseResetting,
-	infrav1.HostPhaseQuarantined, infrav1.HostPhaseFailed,
-}
-
-// FleetOf shows hosts, which are sorted by namespace and name, and what doctor found on them.
-func FleetOf(hosts []status.Host, findings []doctor.Finding, filter FleetFilter) Fleet {
-	found := map[types.NamespacedName]bool{}
-	for _, f := range findings {
-		if f.Object.Kind == "Host" && f.Severity != doctor.Note {
-			found[types.NamespacedName{Namespace: f.Object.Namespace, Name: f.Object.Name}] = true
-		}
-	}
+// FleetOf shows hosts, which are sorted by namespace and name.
+func FleetOf(hosts []status.Host, filter FleetFilter) Fleet {
 	f := Fleet{Filter: filter, Total: len(hosts)}
-	phases, domains := map[string]int{}, map[string]*Domain{}
-	var shown []Cell
+	domains := map[string]*Domain{}
+	var shown []status.Host
 	for i := range hosts {
 		h := &hosts[i]
-		cell := Cell{Host: *h, Attention: attention(h) || found[types.NamespacedName{Namespace: h.Namespace, Name: h.Name}]}
-		phases[cell.Phase]++
-		name := cmp.Or(cell.FailureDomain, NoDomain)
+		name := cmp.Or(h.FailureDomain, NoDomain)
 		d := domains[name]
 		if d == nil {
 			d = &Domain{Name: name}
 			domains[name] = d
 		}
-		d.add(&cell)
-		f.Connected += one(cell.Connected)
-		f.Attention += one(cell.Attention)
-		if filter.shows(&cell) {
-			shown = append(shown, cell)
+		d.add(h)
+		f.count(h)
+		if filter.shows(h) {
+			shown = append(shown, *h)
 		}
 	}
-	for _, phase := range lifeOrder {
-		if n := phases[string(phase)]; n > 0 {
-			f.Phases = append(f.Phases, Count{string(phase), n})
-		}
-	}
-	if n := phases[""]; n > 0 {
-		f.Phases = append(f.Phases, Count{"", n})
-	}
+	slices.SortFunc(f.States, func(a, b Count) int {
+		return cmp.Or(cmp.Compare(slices.Index(roleOrder, a.Role), slices.Index(roleOrder, b.Role)), cmp.Compare(a.Word, b.Word))
+	})
 	for _, d := range domains {
 		f.Domains = append(f.Domains, *d)
 	}
 	slices.SortFunc(f.Domains, func(a, b Domain) int { return byDomain(a.Name, b.Name) })
 	// The order within a domain is that of the hosts.
-	slices.SortStableFunc(shown, func(a, b Cell) int {
+	slices.SortStableFunc(shown, func(a, b status.Host) int {
 		return byDomain(cmp.Or(a.FailureDomain, NoDomain), cmp.Or(b.FailureDomain, NoDomain))
 	})
 	shown, f.Pager = paged(shown, filter.Page)
@@ -126,7 +96,7 @@ func FleetOf(hosts []status.Host, findings []doctor.Finding, filter FleetFilter)
 	return f
 }
 
-func racksOf(shown []Cell, domains map[string]*Domain) []Rack {
+func racksOf(shown []status.Host, domains map[string]*Domain) []Rack {
 	var racks []Rack
 	for i := range shown {
 		name := cmp.Or(shown[i].FailureDomain, NoDomain)
@@ -144,33 +114,32 @@ func byDomain(a, b string) int {
 	return cmp.Or(cmp.Compare(one(a == NoDomain), one(b == NoDomain)), status.NaturalCompare(a, b))
 }
 
-func (d *Domain) add(c *Cell) {
+func (d *Domain) add(h *status.Host) {
 	d.Hosts++
-	d.Connected += one(c.Connected)
-	d.Attention += one(c.Attention)
-	d.Free += one(c.Phase == string(infrav1.HostPhaseAvailable))
+	d.Connected += one(h.Connected)
+	d.Attention += one(h.State.Attention())
+	d.Free += one(h.State.Role == status.Free)
 }
 
-// attention says whether a host does not do what it should without anybody's help.
-func attention(h *status.Host) bool {
-	switch infrav1.HostPhase(h.Phase) {
-	case infrav1.HostPhaseQuarantined, infrav1.HostPhaseFailed:
-		return true
-	case infrav1.HostPhaseEnrolling:
-		return h.Approval != "" && h.Approval != string(infrav1.HostApprovalApproved)
-	default:
-		return !h.Connected
+// count adds a host to the sums.
+func (f *Fleet) count(h *status.Host) {
+	f.Connected += one(h.Connected)
+	f.Attention += one(h.State.Attention())
+	i := slices.IndexFunc(f.States, func(c Count) bool { return c.Word == h.State.Word && c.Role == h.State.Role })
+	if i < 0 {
+		i, f.States = len(f.States), append(f.States, Count{State: status.State{Word: h.State.Word, Role: h.State.Role}})
 	}
+	f.States[i].Hosts++
 }
 
-func (f FleetFilter) shows(c *Cell) bool {
+func (f FleetFilter) shows(h *status.Host) bool {
 	switch {
-	case f.Phase != "" && f.Phase != c.Phase,
-		f.Domain != "" && f.Domain != cmp.Or(c.FailureDomain, NoDomain),
-		f.Attention && !c.Attention:
+	case f.State != "" && f.State != h.State.Word,
+		f.Domain != "" && f.Domain != cmp.Or(h.FailureDomain, NoDomain),
+		f.Attention && !h.State.Attention():
 		return false
 	}
-	return f.Text == "" || slices.ContainsFunc(append([]string{c.Namespace + "/" + c.Name, c.ClaimedBy}, c.Addresses...), func(s string) bool {
+	return f.Text == "" || slices.ContainsFunc(append([]string{h.Namespace + "/" + h.Name, h.ClaimedBy}, h.Addresses...), func(s string) bool {
 		return strings.Contains(strings.ToLower(s), strings.ToLower(f.Text))
 	})
 }

@@ -24,8 +24,6 @@ type Host struct {
 	Node string
 	// Unapproved says that it is not approved: nobody decided yet, or somebody denied it.
 	Unapproved bool
-	// State tells what it does or what is wrong, and what to do.
-	State      hosts.State
 	Operation  *Operation
 	Conditions []Condition
 	Timeline   []Moment
@@ -55,17 +53,17 @@ type Moment struct {
 	What string
 	// Detail is in the words of who reported it.
 	Detail string
-	// Tone is "good", "bad" or "".
-	Tone string
+	// Role says how it is to be taken; empty for what is neither good nor bad.
+	Role status.Role
 }
 
 // Fact is what was found out about a host.
 type Fact struct{ Name, Value string }
 
-// HostOf shows a host; events are those about it, and machine is the Machine whose host
-// it is, or nil.
-func HostOf(h *infrav1.Host, machine *clusterv1.Machine, events []corev1.Event) Host {
-	v := Host{Host: status.HostOf(h), State: hosts.StateOf(h), Operation: operationOf(h), Conditions: ConditionsOf(h.Status.Conditions), Facts: factsOf(h)}
+// HostOf shows a host of which told is its status; events are those about it, and machine
+// is the Machine whose host it is, or nil.
+func HostOf(h *infrav1.Host, told status.Host, machine *clusterv1.Machine, events []corev1.Event) Host {
+	v := Host{Host: told, Operation: operationOf(h), Conditions: ConditionsOf(h.Status.Conditions, told.State), Facts: factsOf(h)}
 	if claim := h.Spec.Claim; claim != nil {
 		v.Cluster, v.Machine = claim.ClusterName, claim.MachineName
 	}
@@ -73,7 +71,7 @@ func HostOf(h *infrav1.Host, machine *clusterv1.Machine, events []corev1.Event) 
 		v.Node = machine.Status.NodeRef.Name
 	}
 	v.Unapproved = !hosts.Approved(h)
-	v.Timeline = timelineOf(h, events)
+	v.Timeline = timelineOf(h, told.State, events)
 	return v
 }
 
@@ -97,23 +95,23 @@ func operationOf(h *infrav1.Host) *Operation {
 }
 
 // timelineOf has the newest first.
-func timelineOf(h *infrav1.Host, events []corev1.Event) []Moment {
+func timelineOf(h *infrav1.Host, state status.State, events []corev1.Event) []Moment {
 	moments := []Moment{{Time: h.CreationTimestamp.UTC(), What: "Enrolled"}}
 	if proof := h.Status.CleanProof; proof != nil {
-		moments = append(moments, Moment{Time: proof.Time.UTC(), What: "Proved clean", Tone: "good"})
+		moments = append(moments, Moment{Time: proof.Time.UTC(), What: "Proved clean", Role: status.OK})
 	}
 	if op := h.Status.ObservedOperation; op != nil {
 		moments = append(moments, Moment{Time: op.StartTime.UTC(), What: string(op.Phase) + " began"})
 		switch op.State {
 		case infrav1.OperationFailed:
-			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " failed at step " + op.Step, Detail: op.Message, Tone: "bad"})
+			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " failed at step " + op.Step, Detail: op.Message, Role: status.Bad})
 		case infrav1.OperationSucceeded:
-			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " succeeded", Tone: "good"})
+			moments = append(moments, Moment{Time: op.CompletionTime.UTC(), What: string(op.Phase) + " succeeded", Role: status.OK})
 		default: // under way
 		}
 	}
 	for _, c := range h.Status.Conditions {
-		moments = append(moments, Moment{Time: c.LastTransitionTime.UTC(), What: c.Type + " became " + string(c.Status), Detail: cmp.Or(c.Message, c.Reason), Tone: tone(c)})
+		moments = append(moments, Moment{Time: c.LastTransitionTime.UTC(), What: c.Type + " became " + string(c.Status), Detail: cmp.Or(c.Message, c.Reason), Role: status.ConditionRole(c, state)})
 	}
 	for i := range events {
 		moments = append(moments, momentOf(&events[i]))
@@ -126,7 +124,7 @@ func timelineOf(h *infrav1.Host, events []corev1.Event) []Moment {
 func momentOf(e *corev1.Event) Moment {
 	m := Moment{Time: EventTime(e), What: e.Reason, Detail: e.Message}
 	if e.Type == corev1.EventTypeWarning {
-		m.Tone = "bad"
+		m.Role = status.Bad
 	}
 	return m
 }

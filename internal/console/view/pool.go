@@ -39,20 +39,20 @@ type PoolMember struct {
 }
 
 // PoolOf shows a pool; version is that of its MachinePool, empty where that is not known.
-func PoolOf(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot, page int) Pool {
+func PoolOf(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot, states *status.States, page int) Pool {
 	v := Pool{
 		Namespace: p.Namespace, Name: p.Name, Cluster: p.Labels[clusterv1.ClusterNameLabel], Version: version, Revision: p.Status.Revision,
 		Replicas: p.Status.Replicas, Ready: p.Status.ReadyReplicas, Available: ptr.Deref(p.Status.AvailableReplicas, 0), Updated: ptr.Deref(p.Status.UpdatedReplicas, 0),
-		Conditions: ConditionsOf(p.Status.Conditions),
+		Conditions: ConditionsOf(p.Status.Conditions, states.Pool(p)),
 	}
 	if i := slices.IndexFunc(v.Conditions, func(c Condition) bool { return c.Type == clusterv1.RollingOutCondition }); i >= 0 {
 		v.Rollout = &v.Conditions[i]
 	}
-	v.Members, v.Pager = paged(poolMembers(p, version, o), page)
+	v.Members, v.Pager = paged(poolMembers(p, version, o, states), page)
 	return v
 }
 
-func poolMembers(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot) []PoolMember {
+func poolMembers(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot, states *status.States) []PoolMember {
 	hosts, machines := map[string]*infrav1.Host{}, map[string]*clusterv1.Machine{}
 	for i := range o.Hosts {
 		hosts[o.Hosts[i].Name] = &o.Hosts[i]
@@ -68,12 +68,12 @@ func poolMembers(p *infrav1.HostMachinePool, version string, o *snapshot.Snapsho
 		if !slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "HostMachinePool" && r.UID == p.UID }) {
 			continue
 		}
-		member := PoolMember{Member: Member{Name: m.Name, Version: m.Spec.Version, Deleting: !m.DeletionTimestamp.IsZero()}}
+		member := PoolMember{Member: Member{Name: m.Name, Version: m.Spec.Version}}
 		machine := machines[m.Name]
 		if machine != nil {
 			member.Member = memberOf(machine)
 		}
-		member.takes(m, machine, hosts)
+		member.takes(m, machine, hosts, states)
 		member.Outdated = p.Status.Revision != "" && (m.Labels[infrav1.RevisionLabel] != p.Status.Revision || version != "" && m.Spec.Version != version)
 		if host := hosts[m.Status.HostRef.Name]; host != nil {
 			member.Operation = operationOf(host)

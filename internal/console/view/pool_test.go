@@ -2,13 +2,16 @@ package view
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/snapshot"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 // rolling is a pool that replaces the first of its two machines.
@@ -35,9 +38,13 @@ func rolling() (*infrav1.HostMachinePool, *snapshot.Snapshot) {
 	}
 }
 
+func judged(o *snapshot.Snapshot) *status.States {
+	return status.Judge(&doctor.Snapshot{Snapshot: *o, Now: time.Now()})
+}
+
 func TestPoolTellsWhichMachineIsAtWhichStepAndWhyItWaits(t *testing.T) {
 	pool, objects := rolling()
-	v := PoolOf(pool, "v1.36.3", objects, 1)
+	v := PoolOf(pool, "v1.36.3", objects, judged(objects), 1)
 	if len(v.Members) != 2 || v.Members[0].Name != "w-10" || !v.Members[0].Outdated || v.Members[1].Outdated {
 		t.Fatalf("members: %+v", v.Members)
 	}
@@ -48,17 +55,17 @@ func TestPoolTellsWhichMachineIsAtWhichStepAndWhyItWaits(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	// Who may not list MachinePools learns what the revision tells.
-	if v := PoolOf(pool, "", objects, 1); !v.Members[0].Outdated || v.Members[1].Outdated {
+	if v := PoolOf(pool, "", objects, judged(objects), 1); !v.Members[0].Outdated || v.Members[1].Outdated {
 		t.Errorf("without the version: %+v", v.Members)
 	}
 	// Another version makes all of them outdated; before there is a revision, none is.
-	for _, m := range PoolOf(pool, "v1.36.4", objects, 1).Members {
+	for _, m := range PoolOf(pool, "v1.36.4", objects, judged(objects), 1).Members {
 		if !m.Outdated {
 			t.Errorf("%s is told to have v1.36.4", m.Name)
 		}
 	}
 	pool.Status.Revision = ""
-	for _, m := range PoolOf(pool, "v1.36.4", objects, 1).Members {
+	for _, m := range PoolOf(pool, "v1.36.4", objects, judged(objects), 1).Members {
 		if m.Outdated {
 			t.Errorf("%s is told to be outdated", m.Name)
 		}
@@ -75,7 +82,7 @@ func TestMachineWaitsForItsNode(t *testing.T) {
 	machine.Status.NodeRef.Name = "node-1"
 	machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNodeNotReadyReason, Message: "* no network"}}
 	objects.Machines = []clusterv1.Machine{machine}
-	if got := PoolOf(pool, "v1.36.3", objects, 1).Members[1].Waiting; got != "Node node-1 is not ready: no network" {
+	if got := PoolOf(pool, "v1.36.3", objects, judged(objects), 1).Members[1].Waiting; got != "Node node-1 is not ready: no network" {
 		t.Errorf("w-1 waits for %q", got)
 	}
 }
@@ -104,7 +111,7 @@ func TestMachineOfAnotherProviderIsNoMember(t *testing.T) {
 		other.Spec.InfrastructureRef = ref
 		other.Status.NodeRef.Name = "other-node"
 		objects.Machines = append(objects.Machines, other)
-		for _, m := range PoolOf(pool, "v1.36.3", objects, 1).Members {
+		for _, m := range PoolOf(pool, "v1.36.3", objects, judged(objects), 1).Members {
 			if m.Name == "other" || m.Node != "" {
 				t.Errorf("a Machine of %s/%s is shown as a member of the pool: %+v", ref.APIGroup, ref.Kind, m.Member)
 			}

@@ -36,7 +36,7 @@ type Item struct {
 }
 
 // SearchOf finds a text; nothing when it is empty.
-func SearchOf(text string, in *snapshot.Snapshot) Search {
+func SearchOf(text string, in *snapshot.Snapshot, states *status.States) Search {
 	v := Search{Text: text}
 	if text == "" {
 		return v
@@ -60,7 +60,7 @@ func SearchOf(text string, in *snapshot.Snapshot) Search {
 		found = Found{}
 	}
 	for i := range in.Clusters {
-		add("clusters", in.Clusters[i].Namespace, in.Clusters[i].Name, in.Clusters[i].Status.Phase)
+		add("clusters", in.Clusters[i].Namespace, in.Clusters[i].Name, states.Cluster(&in.Clusters[i]).Word)
 	}
 	end("Clusters")
 	for i := range in.HostMachinePools {
@@ -68,8 +68,8 @@ func SearchOf(text string, in *snapshot.Snapshot) Search {
 	}
 	end("Pools")
 	for i := range in.Hosts {
-		h := status.HostOf(&in.Hosts[i])
-		add("hosts", h.Namespace, h.Name, cmp.Or(h.ClaimedBy, h.Phase), append([]string{h.ClaimedBy, h.FailureDomain}, h.Addresses...)...)
+		h := status.HostOf(&in.Hosts[i], states)
+		add("hosts", h.Namespace, h.Name, cmp.Or(h.ClaimedBy, h.State.Word), append([]string{h.ClaimedBy, h.FailureDomain}, h.Addresses...)...)
 	}
 	end("Hosts")
 	for i := range in.Machines {

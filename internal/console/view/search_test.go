@@ -34,7 +34,7 @@ func TestSearchFindsByWhatPeopleKnow(t *testing.T) {
 		"edge": "Clusters: clusters/edge Hosts: hosts/h-10 Machines: clusters/edge Lifecycle runs: lifecycle/run-1", "": "", "nothing": "",
 	} {
 		var got []string
-		for _, found := range SearchOf(text, in).Kinds {
+		for _, found := range SearchOf(text, in, judged(in)).Kinds {
 			got = append(got, found.Kind+":")
 			for _, item := range found.Items {
 				got = append(got, item.Path+"/"+item.Name)
@@ -51,7 +51,7 @@ func TestSearchOfALargeFleetIsSmall(t *testing.T) {
 	for i := range 5000 {
 		in.Hosts = append(in.Hosts, infrav1.Host{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprintf("host-%d", i)}})
 	}
-	found := SearchOf("host", in).Kinds
+	found := SearchOf("host", in, judged(in)).Kinds
 	if len(found) != 1 || len(found[0].Items) != maxFound || found[0].More != 5000-maxFound {
 		t.Errorf("%+v", found)
 	}

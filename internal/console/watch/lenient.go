@@ -24,7 +24,10 @@ func (l *Lenient) Watch(ctx context.Context, object client.Object) error {
 	return l.tolerate(l.Reader.Watch(ctx, object))
 }
 
-// tolerate keeps a refusal for the page to tell, once.
+// Refuse keeps a refusal for the page to tell, once.
+func (l *Lenient) Refuse(err error) { _ = l.tolerate(err) }
+
+// tolerate is Refuse of a refusal, and returns any other error.
 func (l *Lenient) tolerate(err error) error {
 	if err == nil || !refusal(err) {
 		return err
