@@ -387,6 +387,14 @@ type HostStatus struct {
 	// +optional
 	Node *HostNode `json:"node,omitempty"`
 
+	// services are the units that a node needs, kubelet and containerd, as the service manager of
+	// the host says; unset on hosts that are no node.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=4
+	Services []HostService `json:"services,omitempty"`
+
 	// configurationErrors are the entries of its configuration that the agent does not accept. It
 	// works without them.
 	// +optional
@@ -486,6 +494,26 @@ type HostNode struct {
 	// addressSource says by which rule the first address was chosen.
 	// +optional
 	AddressSource HostNodeAddressSource `json:"addressSource,omitempty"`
+}
+
+// HostService is a unit of the service manager of a host.
+type HostService struct {
+	// name of the unit, without .service.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name,omitempty"`
+
+	// state is what systemctl is-active prints, such as active, activating or failed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	State string `json:"state,omitempty"`
+
+	// since is when the agent first saw that the unit is not active, by the clock of the host; unset
+	// while it is active.
+	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
 }
 
 // HostOmission is a field of the status of a Host of which the agent left out values.

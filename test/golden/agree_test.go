@@ -142,6 +142,10 @@ func (f *setup) asks(outcome lifecyclev1.StepOutcome) {
 	f.Run.TypeMeta, f.Run.ObjectMeta = object("LifecycleRun", "r")
 }
 
+func (f *setup) stopped(age time.Duration) {
+	f.Used.Status.Services = []infrav1.HostService{{Name: "kubelet", State: "inactive", Since: ago(age)}}
+}
+
 func (f *setup) endpoint(reason string, age time.Duration) {
 	say(&f.HostCluster.Status.Conditions, infrav1.EndpointHeldCondition, "False", reason, "10.0.0.9 is in use by 02:88:00:00:00:01", age)
 }
@@ -210,6 +214,8 @@ var situations = []struct {
 	{"a clock has been off", func(f *setup) {
 		say(&f.Used.Status.Conditions, infrav1.ClockSkewedCondition, "True", infrav1.HostClockAheadReason, "40 s ahead", old)
 	}, "bad ClockSkewed", "", "bad ClockSkewed", old, 2},
+	{"a kubelet was stopped a moment ago", func(f *setup) { f.stopped(young) }, "off ServiceDown", "", "off ServiceDown", young, 0},
+	{"a kubelet was stopped, and the node is lost", func(f *setup) { f.stopped(old); f.unready(old - time.Minute) }, "bad ServiceDown", "", "bad ServiceDown", old, 2},
 	{"an agent does not answer", func(f *setup) {
 		heard := "The last heartbeat of the agent is of " + ago(young).UTC().Format(time.RFC3339) + " by its own clock. Check it"
 		say(&f.Used.Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostHeartbeatStaleReason, heard, 0)

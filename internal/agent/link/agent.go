@@ -45,7 +45,7 @@ type Options struct {
 	Inventory func(context.Context, inventory.Node) (inventory.Facts, error)
 	// Identity is a text that differs once the host was renamed, or addresses that count have changed. The
 	// inventory is read before its time then. May be nil.
-	Identity func(inventory.Node) (string, error)
+	Identity func(context.Context, inventory.Node) (string, error)
 	// InventoryChanged is signalled when the inventory is to be read before its time. May be nil.
 	InventoryChanged <-chan struct{}
 	// VirtualIP tells what the host does about the control-plane address. May be nil.
@@ -309,7 +309,7 @@ func (a *Agent) refresh(ctx context.Context, collected bool) {
 		case <-ctx.Done():
 			return
 		case <-identity.C:
-			if !a.identityChanged() {
+			if !a.identityChanged(ctx) {
 				continue
 			}
 		case <-a.options.InventoryChanged:
@@ -322,13 +322,13 @@ func (a *Agent) refresh(ctx context.Context, collected bool) {
 	}
 }
 
-// identityChanged says whether the host was renamed, or has other addresses, since the inventory was
+// identityChanged says whether the host was renamed, has other addresses, or runs other services, since the inventory was
 // read. What cannot be read now is in the next inventory.
-func (a *Agent) identityChanged() bool {
+func (a *Agent) identityChanged(ctx context.Context) bool {
 	if a.options.Identity == nil {
 		return false
 	}
-	now, err := a.options.Identity(nodeOf(a.options.Journal.State()))
+	now, err := a.options.Identity(ctx, nodeOf(a.options.Journal.State()))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return err == nil && now != a.identity
@@ -358,7 +358,7 @@ func refreshWait(collected bool) time.Duration {
 func (a *Agent) collect(ctx context.Context) bool {
 	state, identity := a.options.Journal.State(), ""
 	if a.options.Identity != nil {
-		identity, _ = a.options.Identity(nodeOf(state)) // Before the rest: what changes meanwhile is seen the next time.
+		identity, _ = a.options.Identity(ctx, nodeOf(state)) // Before the rest: what changes meanwhile is seen the next time.
 	}
 	facts, err := a.options.Inventory(ctx, nodeOf(state))
 	if err != nil {

@@ -62,7 +62,7 @@ func TestIdentityIsReportedSoon(t *testing.T) {
 			defer mu.Unlock()
 			reads++
 			return inventory.Facts{}, nil
-		}, Identity: func(inventory.Node) (string, error) {
+		}, Identity: func(context.Context, inventory.Node) (string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			return identity, readable
@@ -97,6 +97,10 @@ func TestIdentityIsReportedSoon(t *testing.T) {
 }
 
 func TestWhatWasFoundIsReported(t *testing.T) {
+	services := []infrav1.HostService{{Name: "kubelet", State: "failed"}}
+	if got := status(inventory.Facts{Services: services}, "boot", journal.State{}, nil).Services; !slices.Equal(got, services) {
+		t.Errorf("services %+v, want %+v", got, services)
+	}
 	found := []string{"process kubelet (PID 7)"}
 	if got := status(inventory.Facts{}, "boot", journal.State{Found: found}, nil).Residue; !slices.Equal(got, found) {
 		t.Errorf("residue %q, want %q", got, found)

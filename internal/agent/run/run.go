@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
@@ -204,7 +205,7 @@ func (a *Agent) rule() nodeaddress.Rule {
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Addresses: net.InterfaceAddrs, Versions: a.executor.Versions.Installed,
-		Software: a.softwareStatus, Hardware: (&inventory.Reader{Root: a.Root}).Read, Rule: a.rule(),
+		Software: a.softwareStatus, Services: (&kubelet.Services{Runner: a.executor.Upgrader.Runner, Now: time.Now}).Read, Hardware: (&inventory.Reader{Root: a.Root}).Read, Rule: a.rule(),
 		AgentVersion: version.Version,
 	}
 	return link.Options{

@@ -37,6 +37,8 @@ type Collector struct {
 	Software func() infrav1.HostSoftware
 	// Hardware tells what the machine is.
 	Hardware func() infrav1.HostHardware
+	// Services tells how the services of a node are. May be nil.
+	Services func(context.Context) []infrav1.HostService
 	// Rule is what the operator says of the addresses of the node.
 	Rule nodeaddress.Rule
 	// AgentVersion is the version of the running binary.
@@ -49,6 +51,7 @@ type Facts struct {
 	Software  infrav1.HostSoftware
 	Capacity  corev1.ResourceList
 	Addresses []clusterv1.MachineAddress
+	Services  []infrav1.HostService
 }
 
 // Node is what is known of the node on the host; the zero value of a host that is none.
@@ -81,6 +84,7 @@ func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 	}
 	return Facts{
 		Software:  software,
+		Services:  c.services(ctx, node),
 		Addresses: addresses,
 		Capacity:  capacity,
 		Inventory: infrav1.HostInventory{
@@ -95,9 +99,18 @@ func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 	}, nil
 }
 
-// Identity is a text that differs once the machine was renamed or its addresses have changed: of a node, on
-// which a network plugin adds others, the node's own. It costs little, as it reads neither routes nor hardware.
-func (c Collector) Identity(node Node) (string, error) {
+// services are those of a host that is a node.
+func (c Collector) services(ctx context.Context, node Node) []infrav1.HostService {
+	if c.Services == nil || len(node.IPs) == 0 {
+		return nil
+	}
+	return c.Services(ctx)
+}
+
+// Identity is a text that differs once the machine was renamed, its addresses have changed, or a service of a
+// node is in another state: of a node, on which a network plugin adds addresses, the node's own count. It costs
+// little, as it reads neither routes nor hardware.
+func (c Collector) Identity(ctx context.Context, node Node) (string, error) {
 	name, err := c.Hostname()
 	if err != nil {
 		return "", err
@@ -116,6 +129,9 @@ func (c Collector) Identity(node Node) (string, error) {
 		}
 	}
 	slices.Sort(texts)
+	for _, service := range c.services(ctx, node) {
+		texts = append(texts, service.Name+"="+service.State)
+	}
 	return name + " " + strings.Join(texts, " "), nil
 }
 

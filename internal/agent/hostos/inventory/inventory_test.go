@@ -76,6 +76,13 @@ func TestCollect(t *testing.T) {
 	if byRoute, err := c.Collect(t.Context(), node); err != nil || !slices.Equal(byRoute.Addresses, want) {
 		t.Errorf("with the default route by eth1 the addresses are %v, want %v (%v)", byRoute.Addresses, want, err)
 	}
+	c.Services = func(context.Context) []infrav1.HostService {
+		return []infrav1.HostService{{Name: "kubelet", State: "active"}}
+	}
+	node.IPs = []netip.Addr{netip.MustParseAddr("192.168.0.5")}
+	if ofNode, err := c.Collect(t.Context(), node); err != nil || len(ofNode.Services) != 1 || f.Services != nil {
+		t.Errorf("the services of a node are %v, of a host that is none %v (%v)", ofNode.Services, f.Services, err)
+	}
 	if f.Capacity.Memory().Value() != 1<<20 || f.Capacity.Cpu().Value() != int64(runtime.NumCPU()) || f.Capacity.StorageEphemeral().Value() == 0 {
 		t.Errorf("capacity is %v", f.Capacity)
 	}
@@ -100,7 +107,7 @@ func TestIdentity(t *testing.T) {
 	own, virtual := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.200")
 	identity := func(node inventory.Node) string {
 		t.Helper()
-		text, err := c.Identity(node)
+		text, err := c.Identity(t.Context(), node)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,5 +127,14 @@ func TestIdentity(t *testing.T) {
 	addresses = addresses[:3]
 	if got := identity(node); got != "host-1 " {
 		t.Errorf("a node that lost its address: %q", got)
+	}
+	c.Services = func(context.Context) []infrav1.HostService {
+		return []infrav1.HostService{{Name: "kubelet", State: "failed"}}
+	}
+	if got := identity(node); got != "host-1 kubelet=failed" {
+		t.Errorf("a node whose kubelet has ended: %q", got)
+	}
+	if got := identity(free); strings.Contains(got, "kubelet") {
+		t.Errorf("a free host, whose kubelet does not matter: %q", got)
 	}
 }
