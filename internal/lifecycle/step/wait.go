@@ -32,7 +32,6 @@ type waitKind struct{}
 
 var _ = register(waitKind{})
 
-
 // Name implements Kind.
 func (waitKind) Name() string { return "wait" }
 
