@@ -68,13 +68,7 @@ func (r Release) IsZero() bool { return r.Version == "" }
 // Deprecated tells whether a deprecation has been announced.
 func (m Meta) Deprecated() bool { return !m.Lifecycle.Deprecated.IsZero() }
 
-// RemovedIn tells whether release no longer serves the version. An unknown or
-// malformed release removes nothing.
-func (m Meta) RemovedIn(release string) bool { return reached(m.Lifecycle.Removed, release) }
-
-// DeprecatedIn tells whether the version is deprecated as of release.
-func (m Meta) DeprecatedIn(release string) bool { return reached(m.Lifecycle.Deprecated, release) }
-
+// reached tells whether a release has come to a milestone. An unknown or malformed release has not.
 func reached(milestone Release, release string) bool {
 	if milestone.IsZero() {
 		return false

@@ -60,7 +60,7 @@ func checkUse(target *Catalog, release string, use Use) (Finding, bool) {
 		return Finding{Use: use, Severity: SeverityBlock, Message: message}, true
 	}
 	life := d.Meta.Lifecycle
-	if !life.Removed.IsZero() && (release == "" || d.Meta.RemovedIn(release)) {
+	if !life.Removed.IsZero() && (release == "" || reached(life.Removed, release)) {
 		remedy := "move it to " + life.Replacement + " first"
 		if life.Replacement == "" {
 			remedy = "nothing replaces it, take the handler out first"
@@ -68,7 +68,7 @@ func checkUse(target *Catalog, release string, use Use) (Finding, bool) {
 		return Finding{Use: use, Severity: SeverityBlock, Message: fmt.Sprintf(
 			"handler %s implements %s, which %s removed; %s", use.Handler, use.Hook, life.Removed.Version, remedy)}, true
 	}
-	if d.Meta.Deprecated() && (release == "" || d.Meta.DeprecatedIn(release)) {
+	if d.Meta.Deprecated() && (release == "" || reached(life.Deprecated, release)) {
 		return Finding{Use: use, Severity: SeverityWarn, Message: fmt.Sprintf(
 			"handler %s implements %s, deprecated since %s; %s",
 			use.Handler, use.Hook, life.Deprecated.Version, life.Advice())}, true

@@ -43,7 +43,7 @@ var support = map[track]struct{ months, releases int }{
 
 // CheckRules reports every violation of the Runtime SDK's rules #2 to #4 by the
 // catalog, joined, nil when there is none. Rule #1, that a published version
-// never loses anything, needs the published version: see openapi.Compare.
+// never loses anything, needs the published version: see openapi.Diff.
 func (c *Catalog) CheckRules() error {
 	var errs []error
 	for _, d := range c.All() {

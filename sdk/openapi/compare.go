@@ -8,12 +8,6 @@ import (
 	"strings"
 )
 
-// Compare reports what current takes from callers and extensions that were written
-// for old: the changes that rule #1 of the Runtime SDK allows only with a new
-// version of the hook. The changes are sorted; none means compatible. Each hook
-// is compared through all schemas that its request and response refer to.
-func Compare(old, current *Document) []string { return Diff(old, current).Breaking }
-
 type comparison struct {
 	old, current *Document
 	// What was found: changes that break, and others.

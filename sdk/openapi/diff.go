@@ -17,8 +17,8 @@ type Difference struct {
 	Deprecations []string `json:"deprecations"`
 }
 
-// Diff returns what current changes against old, each kind of change sorted. Texts and
-// examples don't count.
+// Diff returns what current changes against old, each kind of change sorted. Each hook is compared
+// through all schemas that its request and response refer to. Texts and examples don't count.
 func Diff(old, current *Document) Difference {
 	c := &comparison{old: old, current: current}
 	for _, path := range slices.Sorted(maps.Keys(current.Paths)) {

@@ -47,7 +47,7 @@ func TestRule1(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if changes := openapi.Compare(old, document(t)); len(changes) > 0 {
+	if changes := openapi.Diff(old, document(t)).Breaking; len(changes) > 0 {
 		t.Errorf("these changes need a new version of the hook:\n%s", strings.Join(changes, "\n"))
 	}
 }
@@ -102,7 +102,7 @@ func TestCompareFindsWhatBreaks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			current := document(t)
 			tt.change(current)
-			got := strings.Join(openapi.Compare(document(t), current), "\n")
+			got := strings.Join(openapi.Diff(document(t), current).Breaking, "\n")
 			if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
@@ -140,7 +140,7 @@ func TestCompareReadsMembers(t *testing.T) {
 			Components: openapi.Components{Schemas: map[string]*openapi.Schema{"A": {Type: "object", Properties: properties}}},
 		}
 	}
-	got := openapi.Compare(document("a", "b"), document("a", "c"))
+	got := openapi.Diff(document("a", "b"), document("a", "c")).Breaking
 	want := []string{path + " request.b: the field was removed", path + " response.b: the field was removed"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -174,7 +174,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"paths":{"/a":{"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/x"}}}}}}}}`))
 	f.Fuzz(func(_ *testing.T, data []byte) {
 		if d, err := openapi.Parse(data); err == nil {
-			openapi.Compare(d, d)
+			openapi.Diff(d, d)
 		}
 	})
 }
