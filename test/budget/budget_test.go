@@ -33,6 +33,7 @@ func TestBudget(t *testing.T) {
 	countLines(t, now)
 	countWords(t, now)
 	countJourneys(t, now)
+	countSDK(t, now)
 	if *update {
 		write(t, now)
 	}
