@@ -25,8 +25,9 @@ type bundleFlags struct {
 
 func bundleCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "bundle",
-		Short: "Load, list and remove host bundles that are served to hosts",
+		Use:     "bundle",
+		Aliases: []string{"bundles"},
+		Short:   "Load, list and remove host bundles that are served to hosts",
 		Long: `Manage a directory of host bundles, each with the software of one Kubernetes version or
 one version of slipway-agent. slipway-manager serves it to hosts with --host-bundle-dir.`,
 	}
@@ -176,7 +177,7 @@ func bundleListCommand(p *Program) *cobra.Command {
 	var output string
 	command := &cobra.Command{
 		Use:     "list",
-		Aliases: []string{"ls"},
+		Aliases: []string{"ls", "get"},
 		Short:   "List the loaded host bundles",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -198,7 +199,7 @@ func bundleRemoveCommand(p *Program) *cobra.Command {
 	f := &bundleFlags{program: p}
 	command := &cobra.Command{
 		Use:     "remove BUNDLE...",
-		Aliases: []string{"rm"},
+		Aliases: []string{"delete", "rm"},
 		Short:   "Remove host bundles from the served directory",
 		Long: `Remove host bundles from the served directory, with content that no other bundle uses
 and the KubernetesReleases and AgentReleases that bundle load wrote. Hosts keep what

@@ -149,3 +149,57 @@ func (w *writes) Write(p []byte) (int, error) {
 	*w = append(*w, string(p))
 	return len(p), nil
 }
+
+// Errors about arguments and flags name them, and say where names come from.
+func TestUsageErrors(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"approve"}, []string{"CLUSTER|RUN is missing", "cluster get`", "lifecycle explain CLUSTER`"}},
+		{[]string{"lifecycle", "explain"}, []string{"CLUSTER is missing: kubectl slipway lifecycle explain CLUSTER", "cluster get` shows each CLUSTER"}},
+		{[]string{"lifecycle", "logs", "run-1"}, []string{"STEP is missing: kubectl slipway lifecycle logs RUN STEP"}},
+		{[]string{"host", "approve"}, []string{"HOST... is missing", "host list` shows each HOST"}},
+		{[]string{"bundle", "remove"}, []string{"bundle list` shows each BUNDLE"}},
+		{[]string{"cluster", "create"}, []string{"CLUSTER is missing"}},
+		{[]string{"cluster", "create", "prod"}, []string{"--endpoint is missing: address of the control plane"}},
+		{[]string{"cluster", "create", "prod", "too"}, []string{`"too" is too much: kubectl slipway cluster create CLUSTER`}},
+		{[]string{"lifecycle", "skip", "run-1"}, []string{"--step is missing: step that", "--reason is missing: reason that"}},
+		{[]string{"status", "extra"}, []string{`"extra" is too much: kubectl slipway status takes no argument`}},
+		{[]string{"kubeconfig", "a", "b"}, []string{`"b" is too much: kubectl slipway kubeconfig CLUSTER`}},
+		{[]string{"status", "-A", "-n", "default"}, []string{"--all-namespaces and --namespace exclude each other"}},
+		{[]string{"openapi", "diff"}, []string{"OLD is missing"}},
+	} {
+		_, err := run(t, c.args...)
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v: %v, want %q", c.args, err, want)
+			}
+		}
+	}
+}
+
+// One set of verbs works for each noun, and a slip leads to nothing that breaks.
+func TestVerbs(t *testing.T) {
+	root := plugin()
+	for _, noun := range []string{"host", "hosts", "cluster", "clusters", "bundle", "bundles"} {
+		for _, verbs := range [][]string{{"list", "ls", "get"}, {"remove", "rm", "delete"}} {
+			first := ""
+			for _, verb := range verbs {
+				command, rest, err := root.Find([]string{noun, verb})
+				if err != nil || len(rest) > 0 || first != "" && command.CommandPath() != first {
+					t.Errorf("%s %s is %s, %v", noun, verb, command.CommandPath(), err)
+				}
+				first = command.CommandPath()
+			}
+		}
+	}
+	for _, slip := range [][]string{{"dwn"}, {"host", "remov"}, {"host", "rese"}, {"cluster", "delet"}, {"host", "cat"}, {"host", "evacuat"}} {
+		if _, err := run(t, slip...); err == nil || strings.Contains(err.Error(), "did you mean") {
+			t.Errorf("%v: %v", slip, err)
+		}
+	}
+	if _, err := run(t, "statu"); err == nil || !strings.Contains(err.Error(), `did you mean "status"?`) {
+		t.Errorf("%v", err)
+	}
+}

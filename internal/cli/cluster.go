@@ -19,8 +19,9 @@ import (
 
 func clusterCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "cluster",
-		Short: "Create, resize, upgrade and delete clusters of a ClusterClass",
+		Use:     "cluster",
+		Aliases: []string{"clusters"},
+		Short:   "Create, resize, upgrade and delete clusters of a ClusterClass",
 	}
 	command.AddCommand(clusterCreateCommand(p), clusterGetCommand(p), clusterScaleCommand(p), clusterUpgradeCommand(p), clusterDeleteCommand(p))
 	return command
@@ -42,8 +43,9 @@ func clusterGetCommand(p *Program) *cobra.Command {
 	var output string
 	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
-		Use:   "get [CLUSTER...]",
-		Short: "List clusters: class, version, machines, and what they wait for",
+		Use:     "get [CLUSTER...]",
+		Aliases: []string{"list", "ls"},
+		Short:   "List clusters: class, version, machines, and what they wait for",
 		Example: `  slipway cluster get
   slipway cluster get prod -n default -o wide`,
 		RunE: f.on(func(cmd *cobra.Command, s *session, names []string) error {

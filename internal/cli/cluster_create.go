@@ -54,7 +54,7 @@ is the newest that a host of the namespace has.
 	}
 	f.managementFlags.bind(command, "of the cluster")
 	flags, o := command.Flags(), &f.options
-	flags.StringVar(&o.Class, "class", "", "ClusterClass, in the namespace of the cluster; slipway-local where `up` has installed it, else slipway")
+	flags.StringVar(&o.Class, "class", "", "ClusterClass, in the namespace of the cluster; slipway-local where \"slipway up\" has installed it, else slipway")
 	flags.StringVar(&o.Version, "kubernetes-version", "", "version of Kubernetes, such as v1.36.3; the newest that a host of the namespace has when empty")
 	flags.Int32Var(&o.ControlPlanes, "control-planes", 1, "how many control planes: 1, 3 or 5")
 	flags.StringArrayVar(&f.pools, "pool", []string{"pool=1"}, "pool of workers, as NAME=REPLICAS; may be given several times")

@@ -21,8 +21,9 @@ func clusterDeleteCommand(p *Program) *cobra.Command {
 	f := &clusterChangeFlags{managementFlags: managementFlags{program: p}}
 	var yes bool
 	command := &cobra.Command{
-		Use:   "delete CLUSTER",
-		Short: "Delete a cluster, and release its hosts",
+		Use:     "delete CLUSTER",
+		Aliases: []string{"remove", "rm"},
+		Short:   "Delete a cluster, and release its hosts",
 		Long: `Delete a cluster with everything that runs in it. Its hosts are reset, and available for
 others once they are verified as clean. Lifecycle policies block it like any other
 deletion. It asks first, unless --yes is given.`,

@@ -36,7 +36,7 @@ func hostListCommand(p *Program) *cobra.Command {
 	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
 		Use:     "list",
-		Aliases: []string{"ls"},
+		Aliases: []string{"ls", "get"},
 		Short:   "List the hosts",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -27,8 +27,9 @@ type hostRemoveFlags struct {
 func hostRemoveCommand(p *Program) *cobra.Command {
 	f := &hostRemoveFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
-		Use:   "remove HOST...",
-		Short: "Remove hosts: empty them, uninstall everything, and verify it",
+		Use:     "remove HOST...",
+		Aliases: []string{"delete", "rm"},
+		Short:   "Remove hosts: empty them, uninstall everything, and verify it",
 		Long: `Remove hosts, the opposite of "host add": make sure that no machine can claim a host,
 wait until it is verified as clean of its last claim, log in over SSH and let the agent
 remove itself and the software it installed, check for leftovers, and delete the Host

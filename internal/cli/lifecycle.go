@@ -26,7 +26,7 @@ func lifecycleCommand(p *Program) *cobra.Command {
 		Use:   "lifecycle",
 		Short: "Show what lifecycle policies do for a cluster, and decide about it",
 	}
-	command.AddCommand(explainCommand(p), decideCommand(p, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
+	command.AddCommand(explainCommand(p), approveCommand(p), decideCommand(p, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
 		decideCommand(p, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(p), exportCommand(p))
 	return command
 }

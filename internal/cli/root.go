@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,7 @@ func Root(p Program) *cobra.Command {
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	refuseUnknown(root)
+	explainUsage(root)
 	if p.Name == PluginName || filepath.Base(os.Args[0]) == PluginName {
 		asPlugin(root)
 	}
@@ -75,8 +77,9 @@ func asPlugin(root *cobra.Command) {
 
 func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
-		Use:   "host",
-		Short: "List, add, enroll, approve, assign, adopt, maintain, reset and remove hosts",
+		Use:     "host",
+		Aliases: []string{"hosts"},
+		Short:   "List, add, enroll, approve, assign, adopt, maintain, reset and remove hosts",
 	}
 	if p.Local != nil {
 		command.Short = "Look at hosts, add, enroll, approve, adopt, maintain, reset, enter and remove them, and break and mend local ones"
@@ -107,6 +110,7 @@ func refuseUnknown(root *cobra.Command) {
 	if root.HasParent() {
 		return
 	}
+	root.Args, root.RunE = knownSubcommand, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	root.InitDefaultHelpCmd()
 	help, _, _ := root.Find([]string{"help"})
 	help.Args = func(_ *cobra.Command, args []string) error {
@@ -118,6 +122,9 @@ func refuseUnknown(root *cobra.Command) {
 	}
 }
 
+// breaks are commands that nobody is led to by a slip: they take something away, or stop it.
+var breaks = []string{"cut", "delete", "down", "evacuate", "power-cycle", "power-off", "reboot", "remove", "reset", "clear-quarantine", "uninstall", "skip"}
+
 // knownSubcommand refuses what is left of a command line once all names of commands in it
 // are gone.
 func knownSubcommand(cmd *cobra.Command, args []string) error {
@@ -126,7 +133,7 @@ func knownSubcommand(cmd *cobra.Command, args []string) error {
 	}
 	hint := ""
 	cmd.SuggestionsMinimumDistance = max(cmd.SuggestionsMinimumDistance, 2) // cobra's own default for the root
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	if near := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(name string) bool { return slices.Contains(breaks, name) }); len(near) > 0 {
 		hint = fmt.Sprintf(", did you mean %q?", near[0])
 	}
 	return fmt.Errorf("unknown command %q for %q%s; see `%s --help`", args[0], cmd.CommandPath(), hint, cmd.CommandPath())
