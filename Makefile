@@ -46,7 +46,7 @@ up: build ## Build all and bring up a plane with a cluster of three nodes on thi
 	$(BIN)/slipway up
 
 down: ## Take it all down and remove its state
-	@if [ -x $(BIN)/slipway ]; then $(BIN)/slipway down --purge; else echo "bin/slipway is not built: nothing of it runs from here"; fi
+	@if [ -x $(BIN)/slipway ]; then $(BIN)/slipway down --purge --yes; else echo "bin/slipway is not built: nothing of it runs from here"; fi
 
 ##@ Build
 

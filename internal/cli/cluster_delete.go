@@ -35,7 +35,7 @@ deletion. It asks first, unless --yes is given.`,
 				return err
 			}
 			if !yes {
-				if err := confirm(cmd, cluster); err != nil {
+				if err := confirm(cmd, s, cluster); err != nil {
 					return err
 				}
 			}
@@ -62,18 +62,24 @@ deletion. It asks first, unless --yes is given.`,
 var errNotConfirmed = errors.New("nothing was deleted")
 
 // confirm has the user of a terminal type the name of the cluster.
-func confirm(cmd *cobra.Command, cluster *clusterv1.Cluster) error {
+func confirm(cmd *cobra.Command, s *session, cluster *clusterv1.Cluster) error {
+	state := clusters.Look(cluster)
+	return Confirm(cmd, cluster.Name, fmt.Sprintf("Cluster %s/%s of %s has %d control planes and %d workers. All that runs there ends, and its data on the hosts is deleted.",
+		cluster.Namespace, cluster.Name, s.cluster.Name, state.ControlPlane.Desired, state.Workers.Desired))
+}
+
+// Confirm tells the user of a terminal what would be deleted, and has its name typed. It fails when another name was
+// typed, and when there is no terminal.
+func Confirm(cmd *cobra.Command, name, what string) error {
 	if in, ok := cmd.InOrStdin().(*os.File); ok && !term.IsTerminal(int(in.Fd())) {
 		return fmt.Errorf("%w: there is no terminal to ask on, give --yes", errNotConfirmed)
 	}
-	state := clusters.Look(cluster)
-	_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("Cluster %s/%s has %d control planes and %d workers. All that runs there ends, and its data on the hosts is deleted.\nType its name to delete it: ",
-		cluster.Namespace, cluster.Name, state.ControlPlane.Desired, state.Workers.Desired))
+	_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%s\nType its name, %s, to delete it: ", what, name))
 	typed, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if strings.TrimSpace(typed) != cluster.Name {
+	if strings.TrimSpace(typed) != name {
 		return errNotConfirmed
 	}
 	return nil

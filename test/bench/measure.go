@@ -39,7 +39,7 @@ func measure(ctx context.Context, bin string, settle time.Duration) (sample, err
 	s := slipway{bin, filepath.Join(dir, "s")}
 	result, err := s.life(ctx, settle)
 	if err != nil {
-		down, _ := s.command(context.WithoutCancel(ctx), "down", "--purge").CombinedOutput()
+		down, _ := s.command(context.WithoutCancel(ctx), "down", "--purge", "--yes").CombinedOutput()
 		return sample{}, fmt.Errorf("%w\n%s", err, down)
 	}
 	return result, nil
@@ -62,7 +62,7 @@ func (s slipway) life(ctx context.Context, settle time.Duration) (sample, error)
 		return m, err
 	}
 	begin := time.Now()
-	if out, err := s.command(ctx, "down", "--purge").CombinedOutput(); err != nil {
+	if out, err := s.command(ctx, "down", "--purge", "--yes").CombinedOutput(); err != nil {
 		return m, fmt.Errorf("down: %w\n%s", err, out)
 	}
 	m.down = time.Since(begin)

@@ -58,7 +58,7 @@ func newPlane(t *testing.T) *plane {
 	p := &plane{Plane: live.New(t), bin: bin, hosts: hosts}
 	live.Turn(t, hosts)
 	t.Cleanup(func() {
-		if out, err := p.run(context.Background(), "down", "--purge"); err != nil {
+		if out, err := p.run(context.Background(), "down", "--purge", "--yes"); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
 	})

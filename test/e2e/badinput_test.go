@@ -364,8 +364,8 @@ func downTwice(t *testing.T, p *plane) {
 	if s := p.status(); s.Plane.Ready || s.Plane.PID != 0 {
 		t.Errorf("status after down: %+v", s.Plane)
 	}
-	p.must(time.Minute, "down", "--purge")
-	if out := p.must(time.Minute, "down", "--purge"); !strings.Contains(out, "Nothing to take down") {
+	p.must(time.Minute, "down", "--purge", "--yes")
+	if out := p.must(time.Minute, "down", "--purge", "--yes"); !strings.Contains(out, "Nothing to take down") {
 		t.Errorf("down of nothing says %q", out)
 	}
 	if _, err := os.Stat(p.StateDir); !os.IsNotExist(err) {
@@ -381,7 +381,7 @@ func TestInterruptedUp(t *testing.T) {
 	for _, after := range []time.Duration{50, 150, 250, 400} {
 		// `down` at once must find whatever the dead command had begun.
 		_ = p.command(oneHost...).start().interrupt(after*time.Millisecond, syscall.SIGKILL)
-		p.must(time.Minute, "down", "--purge")
+		p.must(time.Minute, "down", "--purge", "--yes")
 		before.AssertUnchanged(t)
 	}
 	p.command(append(oneHost, "--timeout", "300ms")...).refused("not all is ready after 300ms: plane", "status --watch` shows", "up` goes on waiting")
@@ -402,7 +402,7 @@ func TestInterruptedUp(t *testing.T) {
 		}
 		return "not available"
 	})
-	p.must(time.Minute, "down", "--purge")
+	p.must(time.Minute, "down", "--purge", "--yes")
 	before.AssertUnchanged(t)
 }
 
@@ -440,6 +440,6 @@ func TestFullDisk(t *testing.T) {
 	}
 	p.must(time.Minute, "down")
 	p.refused(oneHost, "disk", "free some space")
-	p.must(time.Minute, "down", "--purge")
+	p.must(time.Minute, "down", "--purge", "--yes")
 	before.AssertUnchanged(t)
 }

@@ -104,7 +104,7 @@ func newPlane(t *testing.T, hosts int) *plane {
 		if t.Failed() {
 			p.dump()
 		}
-		if out, err := p.run(time.Minute, "down", "--purge"); err != nil {
+		if out, err := p.run(time.Minute, "down", "--purge", "--yes"); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
 	})

@@ -34,7 +34,7 @@ func TestThirtyStarts(t *testing.T) {
 		}
 		t.Logf("start %d: %.1fs, crashes %+v", n, took.Seconds(), s.Plane.Crashes)
 		crashes += s.Plane.Crashes.Count
-		p.must(time.Minute, "down", "--purge")
+		p.must(time.Minute, "down", "--purge", "--yes")
 	}
 	t.Logf("%d crashes in %d starts", crashes, starts)
 }

@@ -49,7 +49,7 @@ func TestUp(t *testing.T) {
 			return
 		}
 	}
-	p.must(time.Minute, "down", "--purge")
+	p.must(time.Minute, "down", "--purge", "--yes")
 	before.AssertUnchanged(t)
 	if _, err := os.Stat(p.StateDir); !os.IsNotExist(err) {
 		t.Errorf("the state directory is still there after down --purge: %v", err)

@@ -59,7 +59,7 @@ func newPlane(t *testing.T, hosts int, cluster string) *plane {
 		if t.Failed() {
 			p.dump(t)
 		}
-		if out, err := p.run("down", "--purge"); err != nil {
+		if out, err := p.run("down", "--purge", "--yes"); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
 	})

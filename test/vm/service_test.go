@@ -53,7 +53,7 @@ func TestService(t *testing.T) {
 	}
 	t.Logf("memory:\n%s", m.must(t, "free -m; ps -o rss=,comm= -C slipway"))
 
-	slipway("slipway uninstall; slipway down --purge")
+	slipway("slipway uninstall; slipway down --purge --yes")
 	m.must(t, "rm -r "+folder+" /root/.kube 2>/dev/null || true")
 	for _, change := range snapshot(t, m).Since(before) {
 		t.Error(change)

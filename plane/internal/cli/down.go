@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/cli"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
 	"github.com/slipway-dev/slipway/plane/internal/service"
@@ -15,22 +16,23 @@ import (
 )
 
 func downCommand(g *global) *cobra.Command {
-	var purge bool
+	var purge, yes bool
 	command := &cobra.Command{
 		Use:   "down",
 		Short: "Stop the plane and all local hosts",
 		Long: `Stop the plane and all local hosts, without a remaining process, mount, cgroup or
 network namespace. Their disks stay, and the next "slipway up" continues from them,
-unless --purge removes them. A plane that is a service of this machine (see "slipway
+unless --purge removes them, which asks first unless --yes is given. A plane that is a service of this machine (see "slipway
 install") starts again with the machine; --purge removes the service.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDown(cmd, g, purge) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDown(cmd, g, purge, yes) },
 	}
 	command.Flags().BoolVar(&purge, "purge", false, "remove the state directory, too: the data of the plane and the disks of the hosts")
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return command
 }
 
-func runDown(cmd *cobra.Command, g *global, purge bool) error {
+func runDown(cmd *cobra.Command, g *global, purge, yes bool) error {
 	installed, err := g.service()
 	if err != nil {
 		return err
@@ -45,6 +47,11 @@ func runDown(cmd *cobra.Command, g *global, purge bool) error {
 	}
 	if err != nil {
 		return err
+	}
+	if purge && !yes {
+		if err := confirmPurge(cmd, inst); err != nil {
+			return err
+		}
 	}
 	lock, err := inst.Lock()
 	if err != nil {
@@ -68,6 +75,19 @@ func runDown(cmd *cobra.Command, g *global, purge bool) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "The plane is a service of this machine, %s: it starts again with the machine, its local hosts with it, and by `%[2]s up`. `%[2]s uninstall` ends that.\n", installed.Name, g.command())
 	}
 	return nil
+}
+
+// confirmPurge has the user of a terminal type the name of the plane.
+func confirmPurge(cmd *cobra.Command, inst *instance.Instance) error {
+	hosts, err := manager(inst)
+	if err != nil {
+		return err
+	}
+	list, err := hosts.List(cmd.Context())
+	if err != nil {
+		return err
+	}
+	return cli.Confirm(cmd, inst.Name, fmt.Sprintf("The data of plane %s in %s, with its clusters, and the disks of its %d local hosts are deleted.", inst.Name, inst.Dir, len(list)))
 }
 
 // stopService has systemd stop the plane, which would start it again otherwise. With purge

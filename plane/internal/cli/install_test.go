@@ -65,6 +65,14 @@ func (s *serviceTest) run(args ...string) (string, error) {
 	return clitest.Run(s.t.Context(), rootOf(&global{services: s.Machine}), append(args, "--state-dir", s.dir)...)
 }
 
+// ask runs a command whose question is answered.
+func (s *serviceTest) ask(answer string, args ...string) (string, error) {
+	s.t.Helper()
+	root := rootOf(&global{services: s.Machine})
+	root.SetIn(strings.NewReader(answer + "\n"))
+	return clitest.Run(s.t.Context(), root, append(args, "--state-dir", s.dir)...)
+}
+
 // plane makes the state directory, as an earlier `up` did.
 func (s *serviceTest) plane() *instance.Instance {
 	s.t.Helper()
@@ -257,7 +265,10 @@ func TestDownOfAService(t *testing.T) {
 	if calls := s.Calls(); !slices.Equal(calls, []string{"stop " + testUnit}) || s.unit() == "" {
 		t.Errorf("calls %q, unit %q", calls, s.unit())
 	}
-	if out, err := s.run("down", "--purge"); err != nil || strings.Contains(out, "starts again") {
+	if _, err := s.ask("another", "down", "--purge"); err == nil || s.unit() == "" {
+		t.Errorf("another name was typed, and the plane is gone: %v", err)
+	}
+	if out, err := s.ask(testPlane, "down", "--purge"); err != nil || strings.Contains(out, "starts again") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if calls := s.Calls(); !slices.Equal(calls, []string{"disable --now " + testUnit, "daemon-reload"}) || s.unit() != "" {

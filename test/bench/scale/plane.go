@@ -68,7 +68,7 @@ func onPlane(ctx context.Context, s settings, dir, part string) (err error) {
 	exited := make(chan error, 1)
 	go func() { exited <- plane.Wait() }()
 	defer func() {
-		down, downErr := exec.Command(filepath.Join(s.bin, "slipway"), "down", "--purge", "--state-dir", stateDir).CombinedOutput()
+		down, downErr := exec.Command(filepath.Join(s.bin, "slipway"), "down", "--purge", "--yes", "--state-dir", stateDir).CombinedOutput()
 		if downErr != nil {
 			err = errors.Join(err, fmt.Errorf("down: %w\n%s", downErr, down))
 		}

@@ -33,7 +33,7 @@ func newLivePlane(t *testing.T) *livePlane {
 		if t.Failed() {
 			p.dump()
 		}
-		p.slipway("down", "--purge")
+		p.slipway("down", "--purge", "--yes")
 	})
 	return p
 }

@@ -94,7 +94,7 @@ func (p *plane) down(t *testing.T) {
 		t.Logf("left running: slipway --state-dir %s status", p.stateDir)
 		return
 	}
-	if out, err := p.command(context.Background(), "down", "--purge").CombinedOutput(); err != nil {
+	if out, err := p.command(context.Background(), "down", "--purge", "--yes").CombinedOutput(); err != nil {
 		t.Errorf("slipway down: %v\n%s", err, out)
 	}
 }
