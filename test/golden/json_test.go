@@ -44,6 +44,7 @@ var outputs = map[string]string{
 	"slipway host assign":           "[]internal/assignment.Result",
 	"slipway host list":             "[]internal/cli.hostRow",
 	"slipway host remove":           "[]internal/provision.Result",
+	"slipway lifecycle approve":     "internal/cli.decided",
 	"slipway lifecycle explain":     "internal/runs.Explanation",
 	"slipway lifecycle retry":       "internal/cli.decided",
 	"slipway lifecycle skip":        "internal/cli.decided",

@@ -49,11 +49,23 @@ func TestMissing(t *testing.T) {
 	if got := missing(t, whole()); len(got) > 0 {
 		t.Fatalf("missing to a cluster that is whole: %v", got)
 	}
+	halfMade := func(kind string) *infrav1.HostMachine {
+		m := hostMachine("second", "")
+		m.Spec, m.Status = infrav1.HostMachineSpec{}, infrav1.HostMachineStatus{}
+		m.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "local"}}
+		return m
+	}
+	objects := whole()
+	objects["half"] = halfMade("KubeadmControlPlane")
+	if got := missing(t, objects); len(got) > 0 {
+		t.Fatalf("missing to a cluster with a HostMachine that core left behind: %v", got)
+	}
 	for _, c := range []struct {
 		name  string
 		spoil func(map[string]client.Object)
 		want  string
 	}{
+		{"a HostMachine too many", func(o map[string]client.Object) { o["half"] = halfMade("HostMachinePool") }, "has 3 HostMachines"},
 		{"no cluster", func(o map[string]client.Object) { delete(o, "cluster") }, "no Cluster local"},
 		{"a cluster too many", func(o map[string]client.Object) {
 			other := cluster(false)
