@@ -88,6 +88,13 @@ func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
+	// Whoever reaches the port must not start what belongs to a moment that has not come.
+	switch reason := plan.NotDue(e.hook, e.request, cluster); {
+	case plan.Repeated(e.hook, reason):
+		return verdict{}, nil
+	case reason != "":
+		return verdict{}, fmt.Errorf("hook %s was called for Cluster %s, which is not due: %s", e.hook, client.ObjectKeyFromObject(cluster), reason)
+	}
 	e.cluster = cluster
 	// A cache that is behind may hold back; a policy that it does not have yet must not
 	// let pass.
@@ -139,9 +146,7 @@ func (v verdict) and(other verdict) verdict {
 	return both
 }
 
-// cluster returns the Cluster as the API server has it. A request about another one, or
-// of a moment that has not come, is refused: whoever reaches the port must not start
-// what belongs to it.
+// cluster returns the Cluster as the API server has it. A request about another one is refused.
 func (h *Handler) cluster(ctx context.Context, e event) (*clusterv1.Cluster, error) {
 	key := client.ObjectKeyFromObject(e.cluster)
 	if h.Namespace != "" && key.Namespace != h.Namespace {
@@ -154,9 +159,6 @@ func (h *Handler) cluster(ctx context.Context, e event) (*clusterv1.Cluster, err
 	}
 	if cluster.UID != e.cluster.UID {
 		return nil, fmt.Errorf("the request is about Cluster %s with UID %q, which has UID %q", key, e.cluster.UID, cluster.UID)
-	}
-	if reason := plan.NotDue(e.hook, e.request, cluster); reason != "" {
-		return nil, fmt.Errorf("hook %s was called for Cluster %s, which is not due: %s", e.hook, key, reason)
 	}
 	return cluster, nil
 }

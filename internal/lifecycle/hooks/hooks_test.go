@@ -492,6 +492,7 @@ func TestWhatIsNotDueBeginsNothing(t *testing.T) {
 	r := serve(t, &hooks.Handler{Client: env.Client, APIReader: env.Client, Clock: clock.RealClock{}})
 	resting := newCluster(t, namespace, "c1", nil)
 	resting.Status.ControlPlane = &clusterv1.ClusterControlPlaneStatus{Versions: []clusterv1.StatusVersion{{Version: to, Replicas: 1}}}
+	resting.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: metav1.Now()}}
 	if err := env.Client.Status().Update(t.Context(), resting); err != nil {
 		t.Fatal(err)
 	}
@@ -500,7 +501,9 @@ func TestWhatIsNotDueBeginsNothing(t *testing.T) {
 	})
 	newPolicy(t, namespace, "p1", nil, lifecyclev1.Hooks()...)
 	for hook, call := range all {
-		if _, err := call(t.Context(), r, *resting); err == nil || !strings.Contains(err.Error(), "is not due") {
+		_, err := call(t.Context(), r, *resting)
+		// Nothing but its annotation is missing: Cluster API called it already, and does so again until its cache says so.
+		if repeated := hook == lifecyclev1.AfterControlPlaneInitialized; repeated && err != nil || !repeated && (err == nil || !strings.Contains(err.Error(), "is not due")) {
 			t.Errorf("%s: error %v", hook, err)
 		}
 	}

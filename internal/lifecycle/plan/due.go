@@ -70,7 +70,17 @@ func notPending(hook lifecyclev1.HookName, cluster *clusterv1.Cluster) string {
 	if tracked(hook, cluster) {
 		return ""
 	}
+	return notAmong(hook)
+}
+
+func notAmong(hook lifecyclev1.HookName) string {
 	return fmt.Sprintf("%s is not among its pending hooks", hook)
+}
+
+// Repeated says whether a reason of NotDue only means that a hook which holds nothing back was called
+// before: Cluster API calls again what its cache still has among the pending hooks.
+func Repeated(hook lifecyclev1.HookName, reason string) bool {
+	return !hook.Blocking() && reason == notAmong(hook)
 }
 
 // noUpgradeDue: BeforeClusterUpgrade leads to the version of the topology, from one that

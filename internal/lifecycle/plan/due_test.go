@@ -98,3 +98,23 @@ func TestNotDue(t *testing.T) {
 		})
 	}
 }
+
+// A hook that holds nothing back and is not pending any more may be called again; any other objection
+// stays, and so does each to a hook that blocks.
+func TestRepeated(t *testing.T) {
+	for _, c := range []struct {
+		hook   lifecyclev1.HookName
+		reason string
+		want   bool
+	}{
+		{lifecyclev1.AfterControlPlaneInitialized, "AfterControlPlaneInitialized is not among its pending hooks", true},
+		{lifecyclev1.AfterControlPlaneInitialized, "its control plane is not initialized", false},
+		{lifecyclev1.AfterClusterUpgrade, "AfterClusterUpgrade is not among its pending hooks", false},
+		{lifecyclev1.AfterControlPlaneInitialized, "", false},
+		{lifecyclev1.BeforeWorkersUpgrade, "BeforeWorkersUpgrade is not among its pending hooks", false},
+	} {
+		if got := plan.Repeated(c.hook, c.reason); got != c.want {
+			t.Errorf("%s, %q: %t", c.hook, c.reason, got)
+		}
+	}
+}
