@@ -29,6 +29,13 @@ func away(age time.Duration, message string) func(s *Snapshot) {
 	}
 }
 
+func neverHeard(age time.Duration) func(s *Snapshot) {
+	return func(s *Snapshot) {
+		set(&s.Hosts[0].Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostNoHeartbeatReason, "never heard")
+		aged(s, infrav1.AgentConnectedCondition, age)
+	}
+}
+
 func heldTwice(age time.Duration) func(s *Snapshot) {
 	return func(s *Snapshot) {
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointHeldTwiceReason, "h1 and h2")
@@ -42,6 +49,8 @@ var _ = add([]testCase{
 	{"an agent has just gone", away(time.Second, heard), []want{{"HostDisconnected", Note, h1, 45 * time.Second, "last heartbeat", "systemctl"}}},
 	{"an agent has been away for a minute", away(20*time.Second, "The last heartbeat of the agent is of 2026-05-04T11:58:59Z by its own clock"),
 		[]want{{"HostDisconnected", Warning, h1, 61 * time.Second, "last heartbeat", "systemctl"}}},
+	{"an agent has not reported yet", neverHeard(59 * time.Second), nil},
+	{"an agent has not reported for a minute", neverHeard(time.Minute), []want{{"HostDisconnected", Warning, h1, time.Minute, "never heard", "systemctl"}}},
 	{"an agent whose clock is years off has just gone", away(time.Second, "The last heartbeat of the agent is of 2001-05-04T11:58:59Z by its own clock"),
 		[]want{{"HostDisconnected", Note, h1, time.Second, "last heartbeat", "systemctl"}}},
 	{"an agent has been away while its host reboots", func(s *Snapshot) {

@@ -2,9 +2,30 @@ package doctor
 
 import (
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// NeverAvailable says whether a cluster has not been available since it was created.
+func NeverAvailable(c *clusterv1.Cluster) bool {
+	available := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterAvailableCondition)
+	if available == nil || available.Status == metav1.ConditionTrue {
+		return available == nil
+	}
+	initialized := condition(c.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, metav1.ConditionTrue)
+	return initialized == nil || available.LastTransitionTime.Before(&initialized.LastTransitionTime)
+}
+
+const (
+	// availablePatience is how long Cluster API takes at most to sum up conditions, of which one may be
+	// false for a moment while a cluster changes.
+	availablePatience = 10 * time.Second
+	// firstAvailablePatience is how long a cluster may take to be available for the first time once its
+	// control plane is initialized: etcd and the workers are reported then.
+	firstAvailablePatience = time.Minute
 )
 
 var _ = register(Check{
@@ -15,8 +36,9 @@ var _ = register(Check{
 	find: func(s *Snapshot) []Finding {
 		return each(s.Clusters, func(c *clusterv1.Cluster) (Finding, bool) {
 			available := condition(c.Status.Conditions, clusterv1.ClusterAvailableCondition, metav1.ConditionFalse)
+			initialized := condition(c.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, metav1.ConditionTrue)
 			if available == nil || !c.DeletionTimestamp.IsZero() ||
-				condition(c.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, metav1.ConditionTrue) == nil ||
+				initialized == nil ||
 				condition(c.Status.Conditions, clusterv1.ClusterRemoteConnectionProbeCondition, metav1.ConditionFalse) != nil ||
 				condition(c.Status.Conditions, clusterv1.ClusterTopologyReconciledCondition, metav1.ConditionFalse) != nil ||
 				slices.ContainsFunc(UnderWay, func(kind string) bool { return condition(c.Status.Conditions, kind, metav1.ConditionTrue) != nil }) ||
@@ -25,7 +47,14 @@ var _ = register(Check{
 				}) {
 				return none()
 			}
-			return atCluster(c, s.severitySince(available.LastTransitionTime.Time)).of(available).describe(), true
+			begin, patience := available.LastTransitionTime.Time, availablePatience
+			if NeverAvailable(c) {
+				begin, patience = initialized.LastTransitionTime.Time, firstAvailablePatience
+			}
+			if s.Now.Sub(begin) < patience {
+				return none()
+			}
+			return atCluster(c, s.severitySince(begin)).of(available).since(begin).describe(), true
 		})
 	},
 })

@@ -21,6 +21,9 @@ var _ = register(Check{
 			if c == nil {
 				return none()
 			}
+			if c.Reason == infrav1.HostNoHeartbeatReason && s.Now.Sub(c.LastTransitionTime.Time) < firstHeartbeatPatience {
+				return none()
+			}
 			begin := lastHeard(c)
 			severity := s.severityOn(h, begin)
 			if h.Spec.Claim == nil {
@@ -30,6 +33,10 @@ var _ = register(Check{
 		})
 	},
 })
+
+// firstHeartbeatPatience is how long an agent may take to report for the first time: its Host is
+// made before it has its certificate.
+const firstHeartbeatPatience = time.Minute
 
 // maxHeartbeat is how long after the last heartbeat an agent is known to be away, at most.
 const maxHeartbeat = 10 * time.Minute

@@ -53,6 +53,13 @@ func set(conditions *[]metav1.Condition, kind string, status metav1.ConditionSta
 	*conditions = append(*conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, LastTransitionTime: ago(3 * time.Hour)})
 }
 
+func planeStarts(age time.Duration, crashes *snapshot.PlaneCrashes) func(s *Snapshot) {
+	return func(s *Snapshot) {
+		start := now.Add(-age)
+		s.Plane = &snapshot.Plane{PID: 7, Start: &start, Message: "starting", Crashes: crashes}
+	}
+}
+
 // healthy is a management cluster with one of everything, in which nothing is wrong.
 func healthy() *Snapshot {
 	s := &Snapshot{Now: now, Plane: &snapshot.Plane{Ready: true, Server: "https://127.0.0.1:1"}}
@@ -230,6 +237,9 @@ func add(more ...testCase) bool { //nolint:unparam // a variable of the package 
 var cases = []testCase{
 	{"the plane does not run", func(s *Snapshot) { s.Plane = &snapshot.Plane{Message: "start it"} },
 		[]want{{"PlaneNotReady", Error, "Plane of this machine", 0, "start it", "slipway up"}}},
+	{"the plane starts", planeStarts(59*time.Second, nil), []want{{"PlaneNotReady", Note, "Plane of this machine", 59 * time.Second, "starting", "slipway status"}}},
+	{"the plane has been starting for a minute", planeStarts(time.Minute, nil), []want{{"PlaneNotReady", Warning, "Plane of this machine", time.Minute, "starting", "slipway up"}}},
+	{"the plane starts again after a crash", planeStarts(time.Second, &snapshot.PlaneCrashes{}), []want{{"PlaneNotReady", Error, "Plane of this machine", 0, "starting", "slipway up"}}},
 	{"the plane's address is gone", func(s *Snapshot) {
 		s.Plane.HostServer, s.Plane.HostServerMessage = "https://192.0.2.1:6443", "this machine has no address 192.0.2.1 any more"
 	}, []want{{"PlaneNotReached", Error, "Plane https://192.0.2.1:6443", 0, "192.0.2.1", "ip -brief address"}}},
@@ -811,6 +821,10 @@ func TestRender(t *testing.T) {
 		if !strings.Contains(narrow.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, narrow.String())
 		}
+	}
+	later := now.Add(time.Minute)
+	if got := sinceText(&later, now); got != "since 0s" {
+		t.Errorf("what began while the objects were read: %q", got)
 	}
 	if strings.Contains(narrow.String(), "remedy: ") || !strings.Contains(wide.String(), "  remedy: Give the clone") {
 		t.Errorf("the remedy is for -o wide:\n%s", wide.String())

@@ -8,13 +8,21 @@ import (
 var _ = register(Check{
 	Layer:  Plane + 1,
 	Name:   "PlaneNotReady",
-	Means:  "the plane of this machine does not run, or one of its components is not ready",
+	Means:  "the plane of this machine does not run, or one of its components is not ready; one that starts is a note at first, a warning after a minute, an error after five",
 	Remedy: "Run `slipway up` again: it continues. plane.log of the state directory says why a component does not start.",
 	find: func(s *Snapshot) []Finding {
 		if s.Plane == nil || s.Plane.Ready {
 			return nil
 		}
 		f := Finding{Severity: Error, Object: Object{Kind: "Plane", Name: cmp.Or(s.Plane.Server, "of this machine")}, Message: cmp.Or(s.Plane.Message, "the plane is not ready")}
+		if s.Plane.Start == nil || s.Plane.Crashes != nil {
+			return []Finding{f.next("slipway up")}
+		}
+		// It starts, and may be in the middle of it.
+		f.Severity = s.severitySince(*s.Plane.Start)
+		if f = f.since(*s.Plane.Start); f.Severity == Note {
+			return []Finding{f.next("slipway status")}
+		}
 		return []Finding{f.next("slipway up")}
 	},
 })

@@ -30,11 +30,12 @@ func Render(out io.Writer, r Report, wide bool) error {
 	return w.Flush()
 }
 
+// sinceText: what was found may have begun after now, while the objects were read.
 func sinceText(since *time.Time, now time.Time) string {
 	if since == nil {
 		return ""
 	}
-	return "since " + duration.HumanDuration(now.Sub(*since))
+	return "since " + duration.HumanDuration(max(0, now.Sub(*since)))
 }
 
 func (r Report) summary() string {

@@ -15,6 +15,8 @@ type Plane struct {
 	Message string `json:"message,omitempty"`
 	// PID of the process, 0 when it is not running.
 	PID int `json:"pid,omitempty"`
+	// Start of the process; nil when it is not running.
+	Start *time.Time `json:"start,omitempty"`
 	// Server is the address of the API server, as seen from this machine.
 	Server string `json:"server,omitempty"`
 	// HostServer is the address of the API server as hosts on other machines see it, of a

@@ -183,7 +183,7 @@ func runningState(s State, machine *clusterv1.Machine) State {
 	node := meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineNodeReadyCondition)
 	switch {
 	case node == nil || node.Status == metav1.ConditionTrue:
-	case doctor.NodeTroubleOf(machine) != nil:
+	case doctor.NodeTroubleOf(machine) != nil, machine.Status.NodeRef.Name == "":
 		s.Role, s.Word, s.Cause = Work, joining, oneLine(node.Message)
 	default:
 		s.Role, s.Word, s.Cause, s.Since = Off, "NodeUnknown", oneLine(cmp.Or(node.Message, node.Reason)), at(node.LastTransitionTime)
@@ -222,7 +222,7 @@ func clusterState(c *clusterv1.Cluster) State {
 		return State{Role: Work, Word: "Deleting", Since: at(*c.DeletionTimestamp)}
 	}
 	available := meta.FindStatusCondition(c.Status.Conditions, clusterv1.ClusterAvailableCondition)
-	if !meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition) && (available == nil || available.Status != metav1.ConditionTrue) {
+	if doctor.NeverAvailable(c) && (available != nil || !meta.IsStatusConditionTrue(c.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)) {
 		return State{Role: Work, Word: "Provisioning", Since: at(c.CreationTimestamp)}
 	}
 	of := func(role Role, word string, c *metav1.Condition) State {

@@ -244,6 +244,15 @@ var situations = []struct {
 		say(&f.HostMachine.Status.Conditions, clusterv1.ReadyCondition, "True", infrav1.HostMachineProvisionedReason, "", young)
 		say(&f.Machine.Status.Conditions, clusterv1.MachineNodeReadyCondition, "Unknown", clusterv1.MachineNodeInspectionFailedReason, "Waiting for a Node", grown)
 	}, "work Joining", "", "ok Available", 0, 0},
+	{"a host has become a node, of which the cluster was not asked yet", func(f *setup) {
+		f.operation(infrav1.HostDesiredBootstrapped, infrav1.OperationSucceeded, young)
+		f.Machine.Status.NodeRef.Name, f.Machine.Spec.ProviderID = "", ""
+		say(&f.Machine.Status.Conditions, clusterv1.MachineNodeReadyCondition, "Unknown", clusterv1.MachineNodeInspectionFailedReason, "Waiting for HostMachine to report spec.providerID", grown)
+	}, "work Joining", "", "ok Available", 0, 0},
+	{"a host enrolls", func(f *setup) {
+		f.Free.Status = infrav1.HostStatus{}
+		say(&f.Free.Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostNoHeartbeatReason, "The agent has never been heard of", young)
+	}, "ok Running", "work Enrolling", "ok Available", 0, 0},
 	{"a host reboots", func(f *setup) {
 		f.operation(infrav1.HostDesiredRebooted, infrav1.OperationRunning, grown)
 		f.unready(grown)
@@ -280,6 +289,10 @@ var situations = []struct {
 		say(&f.Cluster.Status.Conditions, clusterv1.ClusterAvailableCondition, "False", "NotAvailable", "* ControlPlaneInitialized: not yet", old)
 		f.operation(infrav1.HostDesiredBootstrapped, infrav1.OperationRunning, grown)
 	}, "work Bootstrapping", "", "work Provisioning", 0, 0},
+	{"a cluster has just got its control plane", func(f *setup) {
+		say(&f.Cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition, "True", "Initialized", "", young)
+		say(&f.Cluster.Status.Conditions, clusterv1.ClusterAvailableCondition, "False", "NotAvailable", "* ControlPlaneAvailable: Waiting for etcd to report the list of members", grown)
+	}, "ok Running", "", "work Provisioning", 0, 0},
 	{"a machine is being deleted", func(f *setup) {
 		f.Machine.DeletionTimestamp = ptr.To(ago(grown))
 		f.Machine.Finalizers = []string{"x/y"}

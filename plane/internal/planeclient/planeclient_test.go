@@ -145,6 +145,10 @@ func TestPlaneThatCrashed(t *testing.T) {
 	if err := lock.SignAsPlane(); err != nil {
 		t.Fatal(err)
 	}
+	s, err := gather(inst, func() (client.WithWatch, error) { return nil, nil }, func(client.Reader) (status.Status, error) { return status.Status{}, errors.New("no matches for kind") })
+	if err != nil || s.Plane.Ready || s.Plane.Start == nil || !strings.HasPrefix(s.Plane.Message, "starting; it crashed 3 times") {
+		t.Errorf("it starts and does not serve everything yet: %+v, %v", s.Plane, err)
+	}
 	if err := statedir.WriteStatus(inst.Dir, &statedir.Status{PID: os.Getpid(), Ready: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,9 @@ func gather(inst *instance.Instance, connect management.Connect, collect func(cl
 	}
 	s, err := collect(c)
 	if err != nil {
-		none.Plane.Ready, none.Plane.Message = false, err.Error()
+		if plane.Ready { // one that starts does not serve everything yet
+			none.Plane.Ready, none.Plane.Message = false, err.Error()
+		}
 		return none, nil //nolint:nilerr // a plane that does not answer is a status, which tells why
 	}
 	s.Plane = plane
@@ -79,6 +81,9 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 	if !running {
 		plane.Message = management.ErrNotRunning.Error() + crashed
 		return plane, nil
+	}
+	if !holder.Start.IsZero() {
+		plane.Start = &holder.Start
 	}
 	if seen.Count > 0 {
 		plane.Message += crashed + "; it is started again each time, until `slipway down`"
