@@ -226,6 +226,9 @@ var situations = []struct {
 	{"the agent of a free host does not answer", func(f *setup) {
 		say(&f.Free.Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostHeartbeatStaleReason, "silent", old)
 	}, "ok Running", "bad HostDisconnected", "ok Available", old, 0},
+	{"the endpoint is a host's own address", func(f *setup) {
+		say(&f.HostCluster.Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostClusterEndpointOfHostReason, "it is the own address of Host free", young)
+	}, "ok Running", "", "bad EndpointRefused", young, 2},
 	{"two hosts have the address", func(f *setup) { f.endpoint(infrav1.EndpointHeldTwiceReason, young) }, "ok Running", "", "off AddressHeldTwice", young, 0},
 	{"two hosts have had the address", func(f *setup) { f.endpoint(infrav1.EndpointHeldTwiceReason, old) }, "ok Running", "", "bad AddressHeldTwice", old, 2},
 	{"another machine has the address", func(f *setup) { f.endpoint(infrav1.EndpointContestedReason, grown) }, "ok Running", "", "bad AddressContested", grown, 0},

@@ -1,0 +1,25 @@
+package doctor
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+)
+
+var _ = register(Check{
+	Layer:  ControlPlane,
+	Name:   "EndpointRefused",
+	Means:  "no host can hold the endpoint of a new cluster: it is a host's own address, another cluster has it, or it is none that other machines reach; its machines claim no host",
+	Remedy: "Create the Cluster anew with an unused address of the hosts' network, as the message says.",
+	find: func(s *Snapshot) []Finding {
+		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
+			refused := condition(c.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse,
+				infrav1.HostClusterEndpointInvalidReason, infrav1.HostClusterEndpointOfHostReason, infrav1.HostClusterEndpointOfClusterReason)
+			if refused == nil || !c.DeletionTimestamp.IsZero() {
+				return none()
+			}
+			return atHostCluster(c, Error).of(refused).describe(), true
+		})
+	},
+})
