@@ -118,7 +118,7 @@ cluster of --kubeconfig or --context.`,
 					return err
 				}
 			}
-			return bundlesResult(loaded).write(cmd.OutOrStdout(), output)
+			return bundlesList(loaded).result().write(cmd.OutOrStdout(), output)
 		},
 	}
 	f.bindCluster(command)
@@ -174,7 +174,7 @@ func openBundles(source, store string) (d *hostbundle.Directory, done func() err
 
 func bundleListCommand(p *Program) *cobra.Command {
 	f := &bundleFlags{program: p}
-	var output string
+	var shown listFlags
 	command := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls", "get"},
@@ -187,11 +187,11 @@ func bundleListCommand(p *Program) *cobra.Command {
 			}
 			there, err := store.List()
 			// what is damaged does not hide the rest
-			return errors.Join(bundlesResult(there).write(cmd.OutOrStdout(), output), err)
+			return errors.Join(bundlesList(there).write(cmd.OutOrStdout(), shown), err)
 		},
 	}
 	f.bind(command)
-	outputFlag(command, &output, listFormats...)
+	shown.bind(command)
 	return command
 }
 
@@ -253,9 +253,8 @@ type bundleRow struct {
 	Digest string `json:"digest"`
 }
 
-func bundlesResult(versions []hostbundle.Version) result {
+func bundlesList(versions []hostbundle.Version) list[bundleRow] {
 	rows := []bundleRow{}
-	var names []string
 	for _, v := range versions {
 		row := bundleRow{Name: v.Tag, Architectures: v.Architectures, Size: v.Size(), Digest: v.Digest.String()}
 		if version, agent := hostbundle.AgentVersion(v.Tag); agent {
@@ -264,9 +263,8 @@ func bundlesResult(versions []hostbundle.Version) result {
 			row.KubernetesVersion = version
 		}
 		rows = append(rows, row)
-		names = append(names, "hostbundle/"+v.Tag)
 	}
-	return result{object: rows, names: names, table: func(out io.Writer, wide bool) error {
+	return list[bundleRow]{rows: rows, name: func(r *bundleRow) string { return "hostbundle/" + r.Name }, table: func(out io.Writer, rows []bundleRow, wide bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		header := "NAME\tBRINGS\tARCHITECTURES\tSIZE"
 		if wide {

@@ -40,7 +40,7 @@ func getCluster(cmd *cobra.Command, s *session, name string) (*clusterv1.Cluster
 func clusterName(name string) string { return "cluster." + clusterv1.GroupVersion.Group + "/" + name }
 
 func clusterGetCommand(p *Program) *cobra.Command {
-	var output string
+	var shown listFlags
 	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
 		Use:     "get [CLUSTER...]",
@@ -57,12 +57,12 @@ func clusterGetCommand(p *Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return clustersResult(rows).write(cmd.OutOrStdout(), output)
+			return clustersList(rows).write(cmd.OutOrStdout(), shown)
 		}),
 		ValidArgsFunction: f.completeClusters(),
 	}
 	f.bind(command)
-	outputFlag(command, &output, listFormats...)
+	shown.bind(command)
 	return command
 }
 
@@ -101,12 +101,8 @@ func clusterRows(cmd *cobra.Command, s *session, scope status.Scope, names []str
 	return rows, nil
 }
 
-func clustersResult(rows []clusterRow) result {
-	shown := result{object: rows, table: func(out io.Writer, wide bool) error { return printClusters(out, rows, wide) }}
-	for i := range rows {
-		shown.names = append(shown.names, clusterName(rows[i].Name))
-	}
-	return shown
+func clustersList(rows []clusterRow) list[clusterRow] {
+	return list[clusterRow]{rows: rows, name: func(r *clusterRow) string { return clusterName(r.Name) }, table: printClusters}
 }
 
 func printClusters(out io.Writer, rows []clusterRow, wide bool) error {

@@ -124,7 +124,7 @@ func (f *waitFlags) waitFor(cmd *cobra.Command, s *session, name, output string)
 		if unread != nil {
 			return errors.Join(err, unread)
 		}
-		err = errors.Join(err, clustersResult(rows).write(cmd.OutOrStdout(), output))
+		err = errors.Join(err, clustersList(rows).result().write(cmd.OutOrStdout(), output))
 	}
 	return err
 }

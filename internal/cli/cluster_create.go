@@ -216,8 +216,8 @@ func (f *clusterCreateFlags) print(cmd *cobra.Command, objects []client.Object) 
 		}
 		documents = append(documents, string(document))
 	}
-	if f.output == outputJSON {
-		return result{object: list.UnstructuredContent()}.write(cmd.OutOrStdout(), outputJSON)
+	if f.output == outputJSON || strings.Contains(f.output, "=") {
+		return result{object: list.UnstructuredContent()}.write(cmd.OutOrStdout(), f.output)
 	}
 	_, err := fmt.Fprint(cmd.OutOrStdout(), strings.Join(documents, "---\n"))
 	return err

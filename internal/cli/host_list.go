@@ -32,7 +32,7 @@ type hostRow struct {
 }
 
 func hostListCommand(p *Program) *cobra.Command {
-	var output string
+	var shown listFlags
 	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
 		Use:     "list",
@@ -57,14 +57,14 @@ func hostListCommand(p *Program) *cobra.Command {
 			if !known.Plane.Ready {
 				fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, states are not known:", known.Plane.Message)
 			}
-			return hostsResult(hostRows(local, known.Hosts, scope.Narrow())).write(cmd.OutOrStdout(), output)
+			return hostsList(hostRows(local, known.Hosts, scope.Narrow())).write(cmd.OutOrStdout(), shown)
 		},
 	}
 	if p.Local != nil {
 		command.Short = "List the hosts; works for local hosts when the plane is down, too"
 	}
 	f.bind(command)
-	outputFlag(command, &output, listFormats...)
+	shown.bind(command)
 	return command
 }
 
@@ -90,12 +90,8 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	return rows
 }
 
-func hostsResult(rows []hostRow) result {
-	shown := result{object: rows, table: func(out io.Writer, wide bool) error { return printHosts(out, rows, wide) }}
-	for _, r := range rows {
-		shown.names = append(shown.names, hostName(r.Name))
-	}
-	return shown
+func hostsList(rows []hostRow) list[hostRow] {
+	return list[hostRow]{rows: rows, name: func(r *hostRow) string { return hostName(r.Name) }, table: printHosts}
 }
 
 func printHosts(out io.Writer, rows []hostRow, wide bool) error {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/sdk/listener"
@@ -42,15 +42,11 @@ the machine's loopback until interrupted. It needs neither a network nor a plane
 			if err != nil {
 				return err
 			}
-			if output == outputYAML {
-				if data, err = yaml.JSONToYAML(data); err != nil {
-					return fmt.Errorf("write the document as YAML: %w", err)
-				}
-			} else {
-				data = append(data, '\n')
+			if output == outputJSON {
+				_, err = cmd.OutOrStdout().Write(append(data, '\n'))
+				return err
 			}
-			_, err = cmd.OutOrStdout().Write(data)
-			return err
+			return result{object: json.RawMessage(data)}.write(cmd.OutOrStdout(), output)
 		},
 	}
 	command.Flags().StringVar(&catalog, "catalog", hookdocs.All, "hooks to describe: "+hookdocs.CAPI+", "+hookdocs.Host+" or "+hookdocs.All)

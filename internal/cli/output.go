@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -31,17 +30,27 @@ const (
 var listFormats = []string{outputTable, outputWide, outputJSON, outputYAML, outputName}
 
 // outputFlag adds -o with its completion; an unknown value is refused. The first of the
-// allowed values is the default.
+// allowed values is the default. What has JSON takes kubectl's templates, too.
 func outputFlag(command *cobra.Command, value *string, allowed ...string) {
 	usage := "output format: " + strings.Join(allowed[:len(allowed)-1], ", ") + " or " + allowed[len(allowed)-1]
+	templates := slices.Contains(allowed, outputJSON)
+	if templates {
+		usage += "; custom-columns=, go-template= or jsonpath= as in kubectl, or these with -file"
+	}
 	command.Flags().StringVarP(value, "output", "o", allowed[0], usage)
 	completeFlag(command, "output", allowed)
 	run := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains(allowed, *value) {
-			return fmt.Errorf("--output %q: want %s", *value, strings.Join(allowed, " or "))
+		if slices.Contains(allowed, *value) {
+			return run(cmd, args)
 		}
-		return run(cmd, args)
+		if template, err := parseTemplate(*value); templates && (template != nil || err != nil) {
+			if err != nil {
+				return err
+			}
+			return run(cmd, args)
+		}
+		return fmt.Errorf("--output %q: want %s", *value, strings.Join(allowed, " or "))
 	}
 }
 
@@ -53,6 +62,8 @@ type result struct {
 	table func(out io.Writer, wide bool) error
 	// names of the objects, as <resource>.<group>/<name>.
 	names []string
+	// noHeaders leaves out the first line of the table, and the headers of custom columns.
+	noHeaders bool
 }
 
 // escapes keeps what clusters and machines report from steering the terminal.
@@ -97,12 +108,35 @@ func (r result) write(out io.Writer, format string) error {
 		}
 		return nil
 	}
-	var table bytes.Buffer
-	if err := r.table(&table, format == outputWide); err != nil {
+	text, err := r.text(format)
+	if err != nil {
 		return err
 	}
-	_, err := escapes.WriteString(out, table.String())
+	_, err = escapes.WriteString(out, text)
 	return err
+}
+
+// text is a table, or what a template makes.
+func (r result) text(format string) (string, error) {
+	var text strings.Builder
+	template, err := parseTemplate(format)
+	if err != nil {
+		return "", err
+	}
+	if template != nil {
+		fields, err := document(r.object)
+		if err != nil {
+			return "", err
+		}
+		err = template(&text, fields, r.noHeaders)
+		return text.String(), err
+	}
+	err = r.table(&text, format == outputWide)
+	if r.noHeaders {
+		_, rows, _ := strings.Cut(text.String(), "\n")
+		return rows, err
+	}
+	return text.String(), err
 }
 
 // onTerminal says whether what is written can be drawn over.

@@ -139,7 +139,7 @@ func flags(t *testing.T, c *cobra.Command, _ []string) {
 	if (all == nil) != (selector == nil) {
 		t.Errorf("%s: what lists has both -A and -l", c.CommandPath())
 	}
-	if all != nil && (output == nil || !strings.HasSuffix(output.Usage, ": table, wide, json, yaml or name")) {
+	if all != nil && (output == nil || !strings.Contains(output.Usage, ": table, wide, json, yaml or name;")) {
 		t.Errorf("%s lists without the formats that all lists have: %v", c.CommandPath(), output)
 	}
 }
