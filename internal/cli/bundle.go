@@ -187,7 +187,7 @@ func bundleListCommand(p *Program) *cobra.Command {
 			}
 			there, err := store.List()
 			// what is damaged does not hide the rest
-			return errors.Join(bundlesList(there).write(cmd.OutOrStdout(), shown), err)
+			return errors.Join(bundlesList(there).write(cmd, shown), err)
 		},
 	}
 	f.bind(command)
@@ -264,7 +264,7 @@ func bundlesList(versions []hostbundle.Version) list[bundleRow] {
 		}
 		rows = append(rows, row)
 	}
-	return list[bundleRow]{rows: rows, name: func(r *bundleRow) string { return "hostbundle/" + r.Name }, table: func(out io.Writer, rows []bundleRow, wide bool) error {
+	return list[bundleRow]{rows: rows, empty: "No bundles are loaded", name: func(r *bundleRow) string { return "hostbundle/" + r.Name }, table: func(out io.Writer, rows []bundleRow, wide bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		header := "NAME\tBRINGS\tARCHITECTURES\tSIZE"
 		if wide {

@@ -57,7 +57,9 @@ func clusterGetCommand(p *Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return clustersList(rows).write(cmd.OutOrStdout(), shown)
+			found := clustersList(rows)
+			found.empty = f.none("clusters")
+			return found.write(cmd, shown)
 		}),
 		ValidArgsFunction: f.completeClusters(),
 	}

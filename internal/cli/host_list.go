@@ -57,7 +57,9 @@ func hostListCommand(p *Program) *cobra.Command {
 			if !known.Plane.Ready {
 				fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, states are not known:", known.Plane.Message)
 			}
-			return hostsList(hostRows(local, known.Hosts, scope.Narrow())).write(cmd.OutOrStdout(), shown)
+			hosts := hostsList(hostRows(local, known.Hosts, scope.Narrow()))
+			hosts.empty = f.none("hosts")
+			return hosts.write(cmd, shown)
 		},
 	}
 	if p.Local != nil {

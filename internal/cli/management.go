@@ -115,6 +115,18 @@ func (f *scopeFlags) scope() (status.Scope, error) {
 	return status.Scope{Namespace: f.namespace, Selector: selector}, nil
 }
 
+// none says that nothing of a kind, such as "hosts", is in scope.
+func (f *scopeFlags) none(kind string) string {
+	text := "No " + kind
+	if f.selector != "" {
+		text += " with labels " + f.selector
+	}
+	if f.namespace != "" {
+		text += " in namespace " + f.namespace
+	}
+	return text
+}
+
 // target is the management cluster that is meant, and what of it.
 func (f *scopeFlags) target(cmd *cobra.Command) (*management.Cluster, status.Scope, error) {
 	scope, err := f.scope()

@@ -207,6 +207,8 @@ func (f *listFlags) bind(command *cobra.Command) {
 // list is what a command lists.
 type list[T any] struct {
 	rows []T
+	// empty is what a person reads instead of a table without rows, such as "No hosts in namespace a".
+	empty string
 	// name of a row, as <resource>.<group>/<name>.
 	name func(*T) string
 	// table writes the rows below one line of headers.
@@ -222,16 +224,20 @@ func (l list[T]) result() result {
 }
 
 // write shows the list as the flags say.
-func (l list[T]) write(out io.Writer, f listFlags) error {
+func (l list[T]) write(cmd *cobra.Command, f listFlags) error {
 	if f.sortBy != "" {
 		var err error
 		if l.rows, err = sortedBy(l.rows, f.sortBy); err != nil {
 			return fmt.Errorf("--sort-by: %w", err)
 		}
 	}
+	if len(l.rows) == 0 && l.empty != "" && (f.output == outputTable || f.output == outputWide) {
+		_, err := escapes.WriteString(cmd.ErrOrStderr(), l.empty+".\n")
+		return err
+	}
 	shown := l.result()
 	shown.noHeaders = f.noHeaders
-	return shown.write(out, f.output)
+	return shown.write(cmd.OutOrStdout(), f.output)
 }
 
 // sortedBy returns rows in the order of a field: numbers by their value, all else as text. Rows

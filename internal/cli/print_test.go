@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 // A list is shown with kubectl's print flags as kubectl shows one: templates find its rows in "items",
@@ -37,7 +39,9 @@ func TestPrintFlags(t *testing.T) {
 		{listFlags{output: outputTable, noHeaders: true, sortBy: "namespace"}, "a          host-1  Unknown                   \nb          host-2  Unknown                   192.0.2.2\nc          host-3  Unknown                   \n"},
 	} {
 		var out strings.Builder
-		if err := hosts.write(&out, c.flags); err != nil || out.String() != c.want {
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		if err := hosts.write(cmd, c.flags); err != nil || out.String() != c.want {
 			t.Errorf("%+v: %v, got %q, want %q", c.flags, err, out.String(), c.want)
 		}
 	}
@@ -75,8 +79,32 @@ func TestTemplatesAreRefused(t *testing.T) {
 		t.Errorf("what has no JSON takes a template: %v", err)
 	}
 	var out strings.Builder
-	err := hostsList([]hostRow{{Name: "host-1"}}).write(&out, listFlags{output: outputTable, sortBy: ".nothing"})
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	err := hostsList([]hostRow{{Name: "host-1"}}).write(cmd, listFlags{output: outputTable, sortBy: ".nothing"})
 	if err == nil || !strings.HasPrefix(err.Error(), "--sort-by: no row has the field .nothing") || out.Len() > 0 {
 		t.Errorf("an order by a field that nobody has: %v, printed %q", err, out.String())
+	}
+}
+
+// A person reads that there is nothing, on standard error; programs read an empty list.
+func TestNothingIsListed(t *testing.T) {
+	f := &scopeFlags{selector: "rack=a\x1b[2J"}
+	f.namespace = "nope"
+	empty := hostsList([]hostRow{})
+	empty.empty = f.none("hosts")
+	for format, want := range map[string][2]string{
+		outputTable: {"", "No hosts with labels rack=a^[[2J in namespace nope.\n"},
+		outputWide:  {"", "No hosts with labels rack=a^[[2J in namespace nope.\n"},
+		outputJSON:  {"[]\n", ""},
+		outputName:  {"", ""},
+	} {
+		var out, errors strings.Builder
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		cmd.SetErr(&errors)
+		if err := empty.write(cmd, listFlags{output: format}); err != nil || out.String() != want[0] || errors.String() != want[1] {
+			t.Errorf("-o %s: %v, got %q and %q, want %q", format, err, out.String(), errors.String(), want)
+		}
 	}
 }
