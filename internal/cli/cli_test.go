@@ -203,3 +203,11 @@ func TestVerbs(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A shell that there is no completion for is an error that names those there are.
+func TestCompletionOfAnotherShell(t *testing.T) {
+	_, err := run(t, "completion", "tcsh")
+	if err == nil || !strings.Contains(err.Error(), `unknown command "tcsh"`) || !strings.Contains(err.Error(), "bash, fish, powershell and zsh") {
+		t.Errorf("completion tcsh: %v", err)
+	}
+}

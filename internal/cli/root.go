@@ -53,6 +53,7 @@ func Root(p Program) *cobra.Command {
 	}
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
+	root.InitDefaultCompletionCmd()
 	refuseUnknown(root)
 	explainUsage(root)
 	if p.Name == PluginName || filepath.Base(os.Args[0]) == PluginName {
@@ -133,7 +134,9 @@ func knownSubcommand(cmd *cobra.Command, args []string) error {
 	}
 	hint := ""
 	cmd.SuggestionsMinimumDistance = max(cmd.SuggestionsMinimumDistance, 2) // cobra's own default for the root
-	if near := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(name string) bool { return slices.Contains(breaks, name) }); len(near) > 0 {
+	if cmd.Name() == "completion" {
+		hint = ": there is one for bash, fish, powershell and zsh"
+	} else if near := slices.DeleteFunc(cmd.SuggestionsFor(args[0]), func(name string) bool { return slices.Contains(breaks, name) }); len(near) > 0 {
 		hint = fmt.Sprintf(", did you mean %q?", near[0])
 	}
 	return fmt.Errorf("unknown command %q for %q%s; see `%s --help`", args[0], cmd.CommandPath(), hint, cmd.CommandPath())
