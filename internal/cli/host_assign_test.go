@@ -91,14 +91,14 @@ func TestAssignHosts(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for want, args := range map[string][]string{
-		"requires at least 1 arg": {}, "--timeout: want a positive duration": {"h1", "--timeout", "0s"},
+		"HOST... is missing": {}, "--timeout: want a positive duration": {"h1", "--timeout", "0s"},
 		"is the one that the hosts are in": {"h1", "--to", from},
 	} {
 		if out, err := assign(args...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
 	}
-	if _, err := run(t, "host", "assign", "h1", "-n", from, "--kubeconfig", kubeconfig); err == nil || !strings.Contains(err.Error(), `"to" not set`) {
+	if _, err := run(t, "host", "assign", "h1", "-n", from, "--kubeconfig", kubeconfig); err == nil || !strings.Contains(err.Error(), "--to is missing") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -14,10 +14,10 @@ func TestHostRemoveRefuses(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")
 	t.Setenv("HOME", t.TempDir())
 	for _, tc := range []struct{ args, want string }{
-		{"", "requires at least 1 arg"},
+		{"", "HOST... is missing"},
 		{"a --parallel 0", "--parallel: want at least 1"},
 		{"a --timeout 0s", "--timeout: want"},
-		{"a --no-ssh --ssh b", "[no-ssh ssh]"},
+		{"a --no-ssh --ssh b", "--no-ssh and --ssh exclude each other"},
 		{"a", "there is no key to log in with"},
 	} {
 		out, err := run(t, append(append([]string{"host", "remove"}, strings.Fields(tc.args)...), "--kubeconfig", kubeconfig)...)

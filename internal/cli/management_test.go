@@ -253,7 +253,7 @@ func TestTokenOfAnyManagementCluster(t *testing.T) {
 			t.Errorf("%s: %v\n%s", format, err, out)
 		}
 	}
-	for args, want := range map[string]string{"--format xml": "is no format", "a b --format cloud-init": "is for one machine", "--format shell --join-command": "[format join-command]"} {
+	for args, want := range map[string]string{"--format xml": "is no format", "a b --format cloud-init": "is for one machine", "--format shell --join-command": "--format and --join-command exclude each other"} {
 		if out, err := token(append(strings.Fields(args), "--server", "https://mgmt.example:6443")...); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%s: %v\n%s", args, err, out)
 		}
