@@ -42,28 +42,28 @@ func parseTemplate(format string) (templatePrinter, error) {
 		}
 		text = string(data)
 	}
-	var print templatePrinter
+	var show templatePrinter
 	var err error
 	switch kind {
 	case "custom-columns":
-		print, err = customColumns(text, fromFile)
+		show, err = customColumns(text, fromFile)
 	case "go-template":
 		var p *printers.GoTemplatePrinter
 		if p, err = printers.NewGoTemplatePrinter([]byte(text)); err == nil {
 			p.AllowMissingKeys(true)
-			print = objectPrinter(p)
+			show = objectPrinter(p)
 		}
 	case "jsonpath":
 		var p *printers.JSONPathPrinter
 		if p, err = printers.NewJSONPathPrinter(text); err == nil {
 			p.AllowMissingKeys(true)
-			print = objectPrinter(p)
+			show = objectPrinter(p)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--output %s: %w", kind, err)
 	}
-	return print, nil
+	return show, nil
 }
 
 // objectPrinter keeps what a printer writes for an error out of the output.
