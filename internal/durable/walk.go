@@ -224,10 +224,7 @@ func (w *walk) step() error {
 		info, err := at.root.Lstat(name)
 		switch {
 		case w.missing != nil && (errors.Is(err, fs.ErrNotExist) || err == nil && try == 0 && unfinished(info)):
-			if err = w.arrived(); err == nil {
-				err = w.missing(at, name)
-			}
-			if err != nil {
+			if err := w.make(at, name); err != nil {
 				return err
 			}
 			continue
@@ -251,13 +248,26 @@ func (w *walk) step() error {
 		if d == nil {
 			continue
 		}
-		w.open = append(w.open, d)
-		if w.user != nobody && uidOf(d.info) != w.user && d.info.Mode().Perm()&1 == 0 {
-			return &LinkError{Path: w.path, Link: w.via, UID: w.user} // the user could not go there
-		}
-		return w.see(d.path, d.info)
+		return w.entered(d)
 	}
 	return at.wrap(syscall.EAGAIN, name)
+}
+
+// make makes a directory that is missing.
+func (w *walk) make(at *Dir, name string) error {
+	if err := w.arrived(); err != nil {
+		return err
+	}
+	return w.missing(at, name)
+}
+
+// entered goes on in a directory.
+func (w *walk) entered(d *Dir) error {
+	w.open = append(w.open, d)
+	if w.user != nobody && uidOf(d.info) != w.user && d.info.Mode().Perm()&1 == 0 {
+		return &LinkError{Path: w.path, Link: w.via, UID: w.user} // the user could not go there
+	}
+	return w.see(d.path, d.info)
 }
 
 // follow puts the names of a link's target in front of the others.

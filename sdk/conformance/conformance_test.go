@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -247,8 +248,11 @@ func TestCarelessExtensions(t *testing.T) {
 
 // A patch that is wrong for one template is found, whichever of those of the requests it is.
 func TestPatchesOfEachTemplate(t *testing.T) {
+	var mu sync.Mutex
 	seen := map[string]bool{}
 	collect := &extensionOf{hook: "GeneratePatches", answer: func(request map[string]any, _ int64) string {
+		mu.Lock()
+		defer mu.Unlock()
 		for _, item := range request["items"].([]any) {
 			seen[templateOf(item)] = true
 		}

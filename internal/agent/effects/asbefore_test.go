@@ -69,7 +69,8 @@ func wholeTree(t *testing.T, h *fakehost.Host) map[string]string {
 
 func attributesIn(t *testing.T, at string, info fs.FileInfo) string {
 	t.Helper()
-	a, err := durable.Attributes{}, error(nil)
+	var a durable.Attributes
+	var err error
 	if info.IsDir() || info.Mode().IsRegular() {
 		var f *os.File
 		if f, err = os.Open(at); err == nil {

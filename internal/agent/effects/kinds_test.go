@@ -41,11 +41,11 @@ func (h hands) file(path, content string, mode fs.FileMode) {
 }
 
 // write changes the content of a file as it is.
-func (h hands) write(path, content string) {
+func (h hands) write(path string) {
 	h.Helper()
 	f, err := os.OpenFile(h.Root.Path(path), os.O_WRONLY|os.O_TRUNC, 0)
 	h.must(err)
-	_, err = f.WriteString(content)
+	_, err = f.WriteString("theirs")
 	h.must(err, f.Close())
 }
 
@@ -164,8 +164,8 @@ func TestFilesOfEachKind(t *testing.T) {
 				h.attribute("/etc/other\xff", "user.x\xfe")
 			},
 			tenant: func(h hands) {
-				h.write("/etc/new\nline", "theirs")
-				h.write("/etc/bad\xff\xfe", "theirs")
+				h.write("/etc/new\nline")
+				h.write("/etc/bad\xff\xfe")
 				h.link("theirs", "/etc/l")
 				h.remove("/etc/m")
 				h.file("/etc/cni/net.d/new\xff", "theirs", 0o600)
@@ -175,13 +175,13 @@ func TestFilesOfEachKind(t *testing.T) {
 		},
 		"names that are named": {
 			own:    func(h hands) { h.file("/etc/bad\xff\n\u202e", "own", 0o600) },
-			tenant: func(h hands) { h.write("/etc/bad\xff\n\u202e", "theirs") },
+			tenant: func(h hands) { h.write("/etc/bad\xff\n\u202e") },
 			named:  []string{`file /etc/bad\xff\n\u202e, which is not what it was before`}, differs: []string{"/etc/bad\xff\n\u202e"},
 		},
 		"long names": {
 			own: func(h hands) { h.file("/etc/"+long, "own", 0o644); h.file("/srv/"+long, "own", 0o600) },
 			tenant: func(h hands) {
-				h.write("/etc/"+long, "theirs")
+				h.write("/etc/" + long)
 				h.file("/etc/cni/net.d/"+long, "theirs", 0o600)
 			},
 			data: "write_files: [{path: /srv/" + long + ", content: theirs}]",
@@ -200,8 +200,8 @@ func TestFilesOfEachKind(t *testing.T) {
 				h.file("/srv/other", "other", 0o644)
 			},
 			tenant: func(h hands) {
-				h.write("/etc/own", "theirs")
-				h.write("/etc/b", "theirs")
+				h.write("/etc/own")
+				h.write("/etc/b")
 				h.remove("/etc/other")
 				h.hard("/srv/other", "/etc/other")
 			},
@@ -293,7 +293,7 @@ func TestFilesOfEachKind(t *testing.T) {
 				h.file("/usr/local/bin/f", "own", 0o755)
 				h.file("/srv/other/bin/f", "theirs", 0o755)
 			},
-			tenant: func(h hands) { h.write("/usr/local/bin/f", "theirs") },
+			tenant: func(h hands) { h.write("/usr/local/bin/f") },
 			later: func(h hands) {
 				h.remove("/usr/local")
 				h.link("../srv/other", "/usr/local")
@@ -321,7 +321,7 @@ func TestFilesOfEachKind(t *testing.T) {
 				h.mkdir("/etc/sudoers.d/directory", 0o755)
 			},
 			tenant: func(h hands) {
-				h.write("/root/.ssh/config", "theirs")
+				h.write("/root/.ssh/config")
 				h.must(os.Chmod(h.Root.Path("/root/.ssh"), 0o777))
 				for _, at := range []string{"/root/.ssh/rc", "/root/.ssh/id_ed25519", "/root/.bash_login", "/root/.k5login", "/etc/sudoers.d/new"} {
 					h.file(at, "theirs", 0o644)

@@ -92,23 +92,36 @@ func asWritten(word string) bool {
 func quoteText(source string, document *yaml.Node) (string, error) {
 	quote := map[*yaml.Node]bool{}
 	inspect(document, func(n *yaml.Node) {
-		quote[n] = isPlain(n) && !notText.MatchString(n.Value) && (n.ShortTag() != "!!str" || len(n.Value) == 1 && strings.Contains("yYnN", n.Value))
+		quote[n] = isPlain(n) && !notText.MatchString(n.Value) && (n.ShortTag() != "!!str" || slices.Contains([]string{"y", "Y", "n", "N"}, n.Value))
 	})
+	if err := quoteWords(document, quote); err != nil {
+		return "", err
+	}
+	return quoted(source, document, quote)
+}
+
+// quoteWords adds the words of commands that are to be quoted.
+func quoteWords(document *yaml.Node, quote map[*yaml.Node]bool) error {
 	for _, key := range []string{"bootcmd", "runcmd"} {
 		for i, item := range items(value(document, key)) {
 			for _, word := range items(item) {
 				switch tag := word.ShortTag(); {
 				case strings.HasPrefix(tag, "!") && !strings.HasPrefix(tag, "!!"):
-					return "", invalid("%s[%d] in the cloud-config, line %d: the tag of a word is unknown; remove it", key, i, word.Line)
+					return invalid("%s[%d] in the cloud-config, line %d: the tag of a word is unknown; remove it", key, i, word.Line)
 				case !isPlain(word):
 				case !asWritten(word.Value):
-					return "", invalid("%s[%d] in the cloud-config, line %d: a word without quotes is no text, such as true, 0644 or 1:30; put it in quotes", key, i, word.Line)
+					return invalid("%s[%d] in the cloud-config, line %d: a word without quotes is no text, such as true, 0644 or 1:30; put it in quotes", key, i, word.Line)
 				case tag != "!!str" && !decimal.MatchString(word.Value):
 					quote[word] = true
 				}
 			}
 		}
 	}
+	return nil
+}
+
+// quoted is the source with quotes around the marked values, which must be all that differs.
+func quoted(source string, document *yaml.Node, quote map[*yaml.Node]bool) (string, error) {
 	lines := strings.Split(source, "\n")
 	for _, n := range slices.SortedFunc(maps.Keys(quote), func(a, b *yaml.Node) int { // the last first, so that columns hold
 		return cmp.Or(cmp.Compare(b.Line, a.Line), cmp.Compare(b.Column, a.Column))
@@ -132,12 +145,12 @@ func quoteText(source string, document *yaml.Node) (string, error) {
 		}
 		lines[n.Line-1] = before + "'" + n.Value + "'" + after
 	}
-	quoted := strings.Join(lines, "\n")
+	text := strings.Join(lines, "\n")
 	again := yaml.Node{}
-	if err := yaml.Unmarshal([]byte(quoted), &again); err != nil || !slices.Equal(values(document), values(&again)) {
+	if err := yaml.Unmarshal([]byte(text), &again); err != nil || !slices.Equal(values(document), values(&again)) {
 		return "", invalid("the cloud-config has a value without quotes that is text to cloud-init only, such as y or 1e3, and signs that end lines in YAML; put such values in quotes")
 	}
-	return quoted, nil
+	return text, nil
 }
 
 // values are those of all scalars, in their order.

@@ -111,46 +111,58 @@ func (c Cleaner) restoreFile(path, was string, content []byte) error {
 			info, missing = nil, fs.ErrNotExist
 		}
 		if target, uid, gid, attributes, ok := linkOf(was); ok {
-			err := d.Link(target, name)
-			if err == nil && (uid != 0 || gid != 0) {
-				err = d.SetLinkOwner(name, uid, gid)
-			}
-			if err == nil && attributes != plain {
-				err = restoreAttributes(d, name, attributes)
-			}
-			return err
+			return restoreLink(d, name, target, uid, gid, attributes)
 		}
 		f := strings.Fields(withoutInode(was))
-		var bits uint32
-		var uid, gid int
 		if len(f) < 3 {
 			return fmt.Errorf("not known: %s", was)
 		}
-		if _, err := fmt.Sscanf(f[1]+" "+f[2], "%o %d:%d", &bits, &uid, &gid); err != nil {
-			return err
+		if missing != nil {
+			info = nil
 		}
-		mode := fs.FileMode(bits)
-		var err error
-		switch {
-		case f[0] == "dir" && missing != nil:
-			err = d.Mkdir(name, mode, uid, gid)
-		case f[0] == "file" && content != nil && missing == nil && hasInode(was, info):
-			err = d.Rewrite(name, content, mode, uid, gid)
-		case f[0] == "file" && content != nil:
-			err = d.Replace(name, content, mode, uid, gid)
-		case nodes[f[0]] != 0 && len(f) > 3 && (missing != nil || describedAs(info) != f[0] || f[3] != deviceOf(info)):
-			var device uint64
-			if device, err = strconv.ParseUint(f[3], 10, 64); err == nil {
-				err = d.Node(name, nodes[f[0]], device, mode, uid, gid)
-			}
-		default:
-			err = d.SetOwner(name, mode, uid, gid)
-		}
+		err := restoreKind(d, name, was, f, info, content)
 		if last := f[len(f)-1]; err == nil && (last == plain || strings.HasPrefix(last, "+")) {
 			err = restoreAttributes(d, name, last)
 		}
 		return err
 	})
+}
+
+func restoreLink(d *durable.Dir, name, target string, uid, gid int, attributes string) error {
+	err := d.Link(target, name)
+	if err == nil && (uid != 0 || gid != 0) {
+		err = d.SetLinkOwner(name, uid, gid)
+	}
+	if err == nil && attributes != plain {
+		err = restoreAttributes(d, name, attributes)
+	}
+	return err
+}
+
+// restoreKind makes a name a directory, file or node of the fields of a fingerprint, in which others have left info; nil
+// for nothing.
+func restoreKind(d *durable.Dir, name, was string, f []string, info fs.FileInfo, content []byte) error {
+	var bits uint32
+	var uid, gid int
+	if _, err := fmt.Sscanf(f[1]+" "+f[2], "%o %d:%d", &bits, &uid, &gid); err != nil {
+		return err
+	}
+	mode := fs.FileMode(bits)
+	switch {
+	case f[0] == "dir" && info == nil:
+		return d.Mkdir(name, mode, uid, gid)
+	case f[0] == "file" && content != nil && info != nil && hasInode(was, info):
+		return d.Rewrite(name, content, mode, uid, gid)
+	case f[0] == "file" && content != nil:
+		return d.Replace(name, content, mode, uid, gid)
+	case nodes[f[0]] != 0 && len(f) > 3 && (info == nil || describedAs(info) != f[0] || f[3] != deviceOf(info)):
+		device, err := strconv.ParseUint(f[3], 10, 64)
+		if err != nil {
+			return err
+		}
+		return d.Node(name, nodes[f[0]], device, mode, uid, gid)
+	}
+	return d.SetOwner(name, mode, uid, gid)
 }
 
 // nodes are the kinds of mknod(2) by their fingerprints.

@@ -47,9 +47,9 @@ func same[V any](v V) V { return v }
 // shown is a sentence with names in it as a message may have it: on one line, in its order, as text.
 func shown(s string) string {
 	var b strings.Builder
-	for i, width := 0, 0; i < len(s); i += width {
-		r := rune(0)
-		switch r, width = utf8.DecodeRuneInString(s[i:]); {
+	for i := 0; i < len(s); {
+		r, width := utf8.DecodeRuneInString(s[i:])
+		switch {
 		case r == utf8.RuneError && width == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case unicode.IsPrint(r):
@@ -57,6 +57,7 @@ func shown(s string) string {
 		default:
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		}
+		i += width
 	}
 	return b.String()
 }
