@@ -40,7 +40,7 @@ var lifecycleMutations = []mutation{
 	},
 	{
 		Rule: "Lifecycle/onlyWhatIsDue", Breaks: "whoever reaches the port starts what belongs to a hook",
-		File: hooks + "/handler.go", Old: `plan.NotDue(e.hook, e.request, cluster); reason != ""`, New: `plan.NotDue(e.hook, e.request, cluster); reason == "never"`,
+		File: hooks + "/handler.go", Old: "	case reason != \"\":", New: "	case reason == \"never\":",
 		Package: hooks, Test: "TestWhatIsNotDueBeginsNothing",
 	},
 	{
