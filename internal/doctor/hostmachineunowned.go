@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // Cluster API creates a HostMachine before its Machine, and creates another pair when its controller
@@ -36,5 +37,5 @@ var _ = register(Check{
 })
 
 func isMachine(r metav1.OwnerReference) bool {
-	return r.Kind == "Machine" || r.Kind == "MachinePool" || r.Kind == "HostMachinePool"
+	return r.Kind == "Machine" || r.Kind == "MachinePool" || host.IsPool(r)
 }

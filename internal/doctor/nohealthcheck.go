@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 )
 
 var _ = register(Check{
@@ -21,7 +22,7 @@ var _ = register(Check{
 		}
 		unchecked := map[string][]string{}
 		for _, m := range s.MachinesOnHosts() {
-			if _, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]; !controlPlane && m.DeletionTimestamp.IsZero() && !s.healthChecked(m) {
+			if !util.IsControlPlaneMachine(m) && m.DeletionTimestamp.IsZero() && !s.healthChecked(m) {
 				key := m.Namespace + "/" + m.Spec.ClusterName
 				unchecked[key] = append(unchecked[key], m.Name)
 			}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 )
 
 // maxSkew is how many minor versions a kubelet may be older than an API server.
@@ -20,7 +21,7 @@ var _ = register(Check{
 		for i := range s.Machines {
 			m := &s.Machines[i]
 			v := kubeletOf(m)
-			if _, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]; !controlPlane || v == nil {
+			if !util.IsControlPlaneMachine(m) || v == nil {
 				continue
 			}
 			key := m.Namespace + "/" + m.Spec.ClusterName
@@ -34,7 +35,7 @@ var _ = register(Check{
 		return each(s.Machines, func(m *clusterv1.Machine) (Finding, bool) {
 			key := m.Namespace + "/" + m.Spec.ClusterName
 			v := kubeletOf(m)
-			if _, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]; controlPlane || v == nil || oldest[key] == nil {
+			if util.IsControlPlaneMachine(m) || v == nil || oldest[key] == nil {
 				return none()
 			}
 			f := atMachine(m, Error).next("slipway cluster upgrade %s -n %s --kubernetes-version %s", m.Spec.ClusterName, m.Namespace, "v"+newer(v, newest[key]).String())

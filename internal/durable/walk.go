@@ -261,7 +261,7 @@ func (w *walk) make(at *Dir, name string) error {
 	return w.missing(at, name)
 }
 
-// entered goes on in a directory.
+// entered continues in a directory.
 func (w *walk) entered(d *Dir) error {
 	w.open = append(w.open, d)
 	if w.user != nobody && uidOf(d.info) != w.user && d.info.Mode().Perm()&1 == 0 {

@@ -192,7 +192,7 @@ func RenderPlacement(out io.Writer, p Placement) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "MACHINE\tVERSION\tHOST\n%s/%s\t%s\t%s\n", p.Namespace, p.Machine, cmp.Or(p.Version, "any"), cmp.Or(p.Host, "none yet"))
 	if p.Host == "" && p.Message != "" {
-		fmt.Fprintf(w, "  waiting for\t%s\n", strings.Join(strings.Fields(p.Message), " "))
+		fmt.Fprintf(w, "  waiting for\t%s\n", oneLine(p.Message))
 	}
 	fmt.Fprint(w, "\nHOST\tFITS\tWHY\n")
 	for _, h := range p.Hosts {

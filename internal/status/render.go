@@ -44,7 +44,7 @@ func renderClusters(w io.Writer, clusters []Cluster, wide bool, now time.Time) {
 			c.Namespace, c.Name, c.State.Word, c.State.For(now), count(c.ControlPlane), pools(c.Pools))
 		renderCause(w, c.State)
 		for _, reason := range c.Waiting {
-			fmt.Fprintf(w, "  waiting for\t%s\n", strings.Join(strings.Fields(reason), " "))
+			fmt.Fprintf(w, "  waiting for\t%s\n", oneLine(reason))
 		}
 		if len(c.Nodes) > 0 {
 			fmt.Fprint(w, "\n  NODE\tREADY\tVERSION", ifWide(wide, "\tPROVIDER ID"), "\n")

@@ -2,12 +2,8 @@ package golden
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/cookiejar"
 	"reflect"
 	"regexp"
 	"strings"
@@ -19,16 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/cli"
-	"github.com/slipway-dev/slipway/internal/console"
 	"github.com/slipway-dev/slipway/internal/doctor"
-	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -327,53 +320,6 @@ func parsed[T any](t *testing.T, text string) T {
 	return v
 }
 
-// serveConsole serves the console until the test ends; it returns what fetches a page of it.
-func serveConsole(t *testing.T, kubeconfig string) func(path string) string {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := management.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	t.Cleanup(stop)
-	served, err := console.Listen(ctx, console.Config{Address: console.DefaultAddress, Rest: config, Client: c, Name: "of the test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = served.Serve(ctx) }()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	browser := &http.Client{Jar: jar}
-	fetch(t, browser, served.URL())
-	base, _, _ := strings.Cut(strings.TrimPrefix(served.URL(), "http://"), "/")
-	return func(path string) string { return fetch(t, browser, "http://"+base+path) }
-}
-
-// fetch returns a page.
-func fetch(t *testing.T, browser *http.Client, url string) string {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := browser.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s, %v", url, response.Status, err)
-	}
-	return string(text)
-}
-
 // stateAfter is the first role and word after an anchor of a page.
 func stateAfter(t *testing.T, page, anchor string) string {
 	t.Helper()
@@ -396,7 +342,15 @@ func TestAllTellTheSameState(t *testing.T) {
 	}
 	kubeconfig := serveObjects(t, objects)
 	t.Setenv("KUBECONFIG", kubeconfig)
-	page := serveConsole(t, kubeconfig)
+	request := serveConsole(t, kubeconfig)
+	page := func(path string) string {
+		t.Helper()
+		status, text := request(path)
+		if status != "200 OK" {
+			t.Fatalf("%s: %s", path, status)
+		}
+		return text
+	}
 	fleet, clustersPage := page("/fleet"), page("/clusters")
 	for i, s := range situations {
 		t.Run(s.name, func(t *testing.T) {

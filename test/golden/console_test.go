@@ -26,7 +26,30 @@ var pages = []string{
 
 // What the pages of `slipway ui` say, with the objects of world.yaml.
 func TestConsole(t *testing.T) {
-	config, err := clientcmd.BuildConfigFromFlags("", serve(t, filepath.Join("testdata", "world.yaml")))
+	request := serveConsole(t, serve(t, filepath.Join("testdata", "world.yaml")))
+	var page strings.Builder
+	page.WriteString("# What the console shows of the objects of world.yaml: texts, and where links and forms lead\n")
+	for _, path := range pages {
+		fmt.Fprintf(&page, "\n== %s\n%s", path, steady(pageTexts(t, request, path)))
+	}
+	compare(t, "console.txt", page.String())
+}
+
+// pageTexts has the status of a page that is no success, and its texts, links and forms.
+func pageTexts(t *testing.T, request func(string) (string, string), path string) string {
+	t.Helper()
+	status, page := request(path)
+	text := texts(t, strings.NewReader(page))
+	if status != "200 OK" {
+		text = status + "\n" + text
+	}
+	return text
+}
+
+// serveConsole serves the console until the test ends; it returns what requests a page of it.
+func serveConsole(t *testing.T, kubeconfig string) func(path string) (status, page string) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,16 +71,10 @@ func TestConsole(t *testing.T) {
 	browser := &http.Client{Jar: jar}
 	get(t, browser, served.URL())
 	base, _, _ := strings.Cut(strings.TrimPrefix(served.URL(), "http://"), "/")
-	var page strings.Builder
-	page.WriteString("# What the console shows of the objects of world.yaml: texts, and where links and forms lead\n")
-	for _, path := range pages {
-		fmt.Fprintf(&page, "\n== %s\n%s", path, steady(get(t, browser, "http://"+base+path)))
-	}
-	compare(t, "console.txt", page.String())
+	return func(path string) (status, page string) { return get(t, browser, "http://"+base+path) }
 }
 
-// get returns the status of a page that is no success, and its texts, links and forms.
-func get(t *testing.T, browser *http.Client, url string) string {
+func get(t *testing.T, browser *http.Client, url string) (status, page string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -68,11 +85,11 @@ func get(t *testing.T, browser *http.Client, url string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	text := texts(t, response.Body)
-	if response.StatusCode != http.StatusOK {
-		text = response.Status + "\n" + text
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return text
+	return response.Status, string(text)
 }
 
 // digest of an asset in its address, which a browser keeps it by

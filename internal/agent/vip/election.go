@@ -139,7 +139,7 @@ func (k *Keeper) release(ctx context.Context) {
 // clocks of other hosts and the times in the Lease do not matter.
 func (k *Keeper) observe(lease *coordinationv1.Lease) {
 	if k.seen == nil {
-		// An agent that started anew goes on with the address that it finds.
+		// An agent that restarted keeps the address that it finds.
 		held, err := k.Holder.Held(k.candidate.Address)
 		k.resumed = held && err == nil
 	}

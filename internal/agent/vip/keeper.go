@@ -268,7 +268,7 @@ func (k *Keeper) take() {
 	k.note(err)
 }
 
-// add adds the address until the deadline unless another machine has it, or sets its lifetime anew.
+// add adds the address until the deadline unless another machine has it, or sets its lifetime again.
 func (k *Keeper) add(ip netip.Addr, deadline time.Time) error {
 	held, err := k.Holder.Held(ip)
 	if err != nil {

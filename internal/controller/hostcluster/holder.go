@@ -121,7 +121,7 @@ func heldCondition(endpoint clusterv1.APIEndpoint, all []candidate, hosts []infr
 
 // holderOf returns the host that holds the address by the reports: of several, one whose agent is
 // connected, then the one with the highest term; nil when none does. The last report of a host that is
-// away may be of any age, and terms begin anew when somebody deletes the Lease.
+// away may be of any age, and terms start again when somebody deletes the Lease.
 func holderOf(all []candidate) *candidate {
 	var holder *candidate
 	for i := range all {

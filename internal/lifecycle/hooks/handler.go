@@ -88,7 +88,7 @@ func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
 	if err != nil {
 		return verdict{}, err
 	}
-	// Whoever reaches the port must not start what belongs to a moment that has not come.
+	// A caller that reaches the port must not start what belongs to a moment that has not come.
 	switch reason := plan.NotDue(e.hook, e.request, cluster); {
 	case plan.Repeated(e.hook, reason):
 		return verdict{}, nil

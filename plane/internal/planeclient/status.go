@@ -53,7 +53,7 @@ func gather(inst *instance.Instance, connect management.Connect, collect func(cl
 		return none, err
 	}
 	s, err := collect(c)
-	if err != nil {
+	if err != nil { // a plane that does not answer is a status, which says why
 		if plane.Ready { // one that starts does not serve everything yet
 			none.Plane.Ready, none.Plane.Message = false, err.Error()
 		}

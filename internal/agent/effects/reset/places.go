@@ -23,7 +23,7 @@ var foreignCNIConfigs = []string{"*podman*", "*nerdctl*", "*crio*", "*loopback*"
 // place is a directory, or a file, all of which is recorded.
 type place struct {
 	path string
-	// plugin: what came goes, whoever made it. Of other places, a reset takes back what changed
+	// plugin: what came is removed, by any maker. Of other places, a reset takes back what changed
 	// while the bootstrap ran, and what changed later is named.
 	plugin bool
 	// added: only what came counts, and contents are not read. Clusters bring builds of their own of
@@ -136,7 +136,7 @@ var unrecorded = []string{
 	"/etc/cups", "/etc/printcap", "/etc/network/run", "/etc/fwupd/remotes.d",
 	// What a package manager leaves beside the files of a package.
 	"*.dpkg-new", "*.dpkg-old", "*.dpkg-dist", "*.dpkg-bak", "*.dpkg-tmp", "*.ucf-new", "*.ucf-old", "*.ucf-dist", "*.rpmnew", "*.rpmsave", "*.rpmorig",
-	// Locks, whoever holds them.
+	// A lock.
 	"/run/xtables.lock",
 }
 

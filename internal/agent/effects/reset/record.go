@@ -31,7 +31,7 @@ type record struct {
 }
 
 // recordVersion counts what records gained: 1 has more places, and fingerprints with the number of a device, the
-// attributes and owner of what is no file, and the inode of a file with several names.
+// attributes and owner of links, pipes and devices, and the inode of a file with several names.
 const recordVersion = 1
 
 // of returns the entries of a trace; nil when nobody knows them.
