@@ -215,7 +215,9 @@ func TestAClusterWithoutATopologyIsHeldBack(t *testing.T) {
 	b.allows(b.patch(b.tenant, cluster, func(c *clusterv1.Cluster) { pause(c); requestDeletion(c) }))
 	b.refuses(remove(b.tenant), "its steps have not begun", "and that the Cluster is not paused")
 	b.allows(b.patch(b.tenant, cluster, unpause))
-	b.approve(b.run(cluster, lifecyclev1.BeforeClusterDelete, 2, waiting))
+	run = b.run(cluster, lifecyclev1.BeforeClusterDelete, 2, waiting)
+	b.told(cluster, "for approval (may it?)") // until then it may be as after the first approval
+	b.approve(run)
 	b.told(cluster, "the Cluster may be deleted")
 	b.allows(remove(b.tenant))
 }
