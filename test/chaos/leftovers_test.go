@@ -296,7 +296,7 @@ func (r *run) release(ctx context.Context) {
 			return
 		}
 	}
-	r.converge(ctx, r.limit)
+	r.converge(ctx)
 	r.notef("leftovers: %d gone with the reset, %d named; %d are on hosts that still have their machine; not made: %v",
 		r.plane.gone, r.plane.named, len(r.plane.left), r.plane.cannot)
 }
@@ -306,7 +306,7 @@ func TestLeftovers(t *testing.T) {
 	level.Deep(t)
 	r := newRun(t, newPlane(t))
 	r.start(t.Context())
-	r.measure(t.Context())
+	r.first(t.Context())
 	for _, host := range begin().Hosts {
 		h, err := r.plane.client.Resource(hostResource).Namespace(namespace).Get(t.Context(), host, metav1.GetOptions{})
 		if err != nil {
