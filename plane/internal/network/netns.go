@@ -24,6 +24,9 @@ func pin(path string) error {
 	if isNetNS(path) {
 		return nil
 	}
+	if err := mountNetnsDir(); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
 	if err != nil {
 		return err
@@ -40,6 +43,22 @@ func pin(path string) error {
 		}
 		return nil
 	})
+}
+
+// mountNetnsDir makes the directory a mount point, as the first `ip netns add` of a machine
+// does. If that came later, it would cover what is pinned here with copies, and the pins below
+// them could be neither unmounted nor removed.
+func mountNetnsDir() error {
+	err := unix.Mount("", netnsDir, "", unix.MS_SHARED|unix.MS_REC, "")
+	if errors.Is(err, unix.EINVAL) {
+		err = errors.Join(
+			unix.Mount(netnsDir, netnsDir, "", unix.MS_BIND|unix.MS_REC, ""),
+			unix.Mount("", netnsDir, "", unix.MS_SHARED|unix.MS_REC, ""))
+	}
+	if err != nil {
+		return fmt.Errorf("make %s a shared mount point: %w", netnsDir, err)
+	}
+	return nil
 }
 
 // isNetNS tells a pinned namespace from the plain file that a crash, or a

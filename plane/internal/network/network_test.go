@@ -113,6 +113,36 @@ func TestRemoveLeavesTheDirectory(t *testing.T) {
 	}
 }
 
+// TestRemoveAfterIPNetns: somebody's first `ip netns add` makes the directory a mount point with
+// copies of all that is pinned in it.
+func TestRemoveAfterIPNetns(t *testing.T) {
+	if os.Getuid() != 0 {
+		rights.Skip(t, "a machine without another network takes mounts of its own, as root")
+	}
+	const alone = "SLIPWAY_TEST_ALONE_IN_MOUNTS"
+	if os.Getenv(alone) == "" {
+		child := exec.CommandContext(t.Context(), "unshare", "--mount", os.Args[0], "-test.run=^"+t.Name()+"$")
+		child.Env = append(os.Environ(), alone+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	if err := unix.Mount("none", "/run", "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	const name = "planetest-covered"
+	if err := Ensure(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "ip", "netns", "add", "planetest-foreign").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := Remove(name); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEnsureRecovers(t *testing.T) {
 	name := newNetwork(t)
 	// What a crash between its two steps, or a restart of the machine, leaves: a plain file.
