@@ -17,6 +17,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects"
@@ -40,6 +41,8 @@ type Host struct {
 	Network  *Network
 	// Node is the host's Node. Its kubelet reports when it is restarted.
 	Node *Node
+	// Etcd is the member of the host, of which a reset takes it.
+	Etcd reset.Etcd
 	// Clock of upgrades; each wait moves it on.
 	Clock time.Time
 	// PowerCut ends the agent at once, when there is one.
@@ -108,6 +111,7 @@ func New(t testing.TB) *Host {
 	cleaner := reset.Cleaner{
 		Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, CRISocket: "/run/containerd/containerd.sock",
 		KillInterrupted: system.KillMarked, Log: log, Records: filepath.Join(t.TempDir(), "records"), Hostname: hostname, SetHostname: setHostname,
+		ConnectEtcd: func(*corev1.Pod) (reset.Etcd, error) { return h.Etcd, nil },
 	}
 	h.Executor = &effects.Executor{
 		Root: root, VIP: h.keeper, Log: log, Hostname: hostname, Interface: func() string { return "eth0" },

@@ -148,7 +148,7 @@ func (l *Loop) reset(ctx context.Context, spec *infrav1.HostSpec) error {
 			}
 		}
 		failed := l.Executor.Reset(ctx, progress{l})
-		if ctx.Err() != nil {
+		if e := (*operation.Error)(nil); ctx.Err() != nil || errors.As(failed, &e) && e.Retry == operation.RetryLater {
 			return failed
 		}
 		return l.verify(ctx, failed)

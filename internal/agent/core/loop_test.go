@@ -265,6 +265,21 @@ func TestFailedBootstrapIsResetAndTriedAgain(t *testing.T) {
 	}
 }
 
+// A reset that must wait removes nothing, and is neither judged nor counted.
+func TestResetThatWaitsIsTriedAsLongAsItTakes(t *testing.T) {
+	f := &fakeExecutor{bootstrapErrs: []error{&operation.Error{Reason: "CommandFailed", Message: "runcmd failed"}}}
+	for range 2 * maxTries {
+		f.resetErrs = append(f.resetErrs, &operation.Error{Reason: operation.ReasonControlPlaneWaits, Message: "no majority", Retry: operation.RetryLater})
+	}
+	s := runUntil(t, testLoop(f, journal.InMemory()), requested(1, "a", boot("b")), ended("b"))
+	if s.Operation.State != infrav1.OperationSucceeded || s.Operation.Failures != 1 {
+		t.Fatalf("operation %+v", s.Operation)
+	}
+	if got, want := f.Calls(), "bootstrap:data"+strings.Repeat(" reset", 2*maxTries+1)+" verify bootstrap:data"; got != want {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+}
+
 func TestTriesAreBounded(t *testing.T) {
 	f := &fakeExecutor{}
 	for range 2 * maxTries {

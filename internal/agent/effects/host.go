@@ -62,6 +62,7 @@ func New(o Options) (*Executor, *vip.Keeper) {
 	cleaner := reset.Cleaner{
 		Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, CRISocket: o.CRISocket,
 		KillInterrupted: system.KillMarked, Log: o.Log, Records: o.Records, Ignore: o.Ignore, Hostname: os.Hostname, SetHostname: setHostname,
+		ConnectEtcd: func(manifest *corev1.Pod) (reset.Etcd, error) { return localetcd.Connect(manifest, o.Root.Path) },
 	}
 	return &Executor{
 		Root: o.Root, VIP: keeper, Rule: o.Rule, Interfaces: nodeaddress.Read, Hostname: os.Hostname, Interface: o.networkInterface, Log: o.Log, Versions: versions,

@@ -11,9 +11,12 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,11 +33,18 @@ const maxAnswer = 1 << 20
 const (
 	listenFlag    = "--listen-client-urls="
 	authorityFlag = "--trusted-ca-file="
+	clientFlag    = "--advertise-client-urls="
+	peerFlag      = "--initial-advertise-peer-urls="
+	clusterFlag   = "--initial-cluster="
 )
 
 // Member is one member of the cluster.
 type Member struct {
+	// ID is a number in decimal.
+	ID   string
 	Name string
+	// PeerURLs tell a member that has not started from others.
+	PeerURLs []string
 	// ClientURLs are empty while the member has not started yet.
 	ClientURLs []string
 	// Learner has no vote.
@@ -44,7 +54,11 @@ type Member struct {
 // Client talks to the member of this host, and asks others for their health.
 type Client struct {
 	endpoint string
-	http     *http.Client
+	// peer is the URL by which this member was added, others are where members serve clients
+	// that were there before it.
+	peer   string
+	others []string
+	http   *http.Client
 }
 
 // Connect makes a client for the member of a manifest. path turns a path of the host into
@@ -72,7 +86,24 @@ func Connect(manifest *corev1.Pod, path func(string) string) (*Client, error) {
 		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair}},
 		ForceAttemptHTTP2: true, DisableKeepAlives: true,
 	}
-	return &Client{endpoint: endpoint, http: &http.Client{Transport: transport}}, nil
+	peer, _, _ := strings.Cut(flag(manifest, peerFlag), ",")
+	return &Client{endpoint: endpoint, peer: peer, others: others(manifest, peer), http: &http.Client{Transport: transport}}, nil
+}
+
+// others are the client URLs of the members that the manifest starts with, but for this one.
+// kubeadm has all members serve clients at one port.
+func others(manifest *corev1.Pod, own string) (urls []string) {
+	client, err := url.Parse(flag(manifest, clientFlag))
+	if err != nil {
+		return nil
+	}
+	for member := range strings.SplitSeq(flag(manifest, clusterFlag), ",") {
+		_, peer, _ := strings.Cut(member, "=")
+		if at, err := url.Parse(peer); err == nil && at.Host != "" && peer != own {
+			urls = append(urls, "https://"+net.JoinHostPort(at.Hostname(), client.Port()))
+		}
+	}
+	return urls
 }
 
 // flag returns the value of a flag of the first container.
@@ -117,23 +148,66 @@ func (c *Client) Version(ctx context.Context) (string, error) {
 	return version.Server, c.get(ctx, c.endpoint+"/version", &version)
 }
 
-// Members lists the members of the cluster.
+// Members lists the members of the cluster as the member of this host knows them.
 func (c *Client) Members(ctx context.Context) ([]Member, error) {
+	return c.members(ctx, c.endpoint, "{}")
+}
+
+func (c *Client) members(ctx context.Context, endpoint, request string) ([]Member, error) {
 	var list struct {
 		Members []struct {
+			ID         string   `json:"ID"` //nolint:tagliatelle // etcd names it so.
 			Name       string   `json:"name"`
+			PeerURLs   []string `json:"peerURLs"`   //nolint:tagliatelle // etcd names it so.
 			ClientURLs []string `json:"clientURLs"` //nolint:tagliatelle // etcd names it so.
 			IsLearner  bool     `json:"isLearner"`
 		} `json:"members"`
 	}
-	if err := c.post(ctx, "/v3/cluster/member/list", &list); err != nil {
+	if err := c.post(ctx, endpoint+"/v3/cluster/member/list", request, &list); err != nil {
 		return nil, err
 	}
 	members := make([]Member, 0, len(list.Members))
 	for _, m := range list.Members {
-		members = append(members, Member{Name: m.Name, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
+		members = append(members, Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.IsLearner})
 	}
 	return members, nil
+}
+
+// Leave takes the member of this host out of its cluster, by any member that answers. It does
+// nothing when the member is not in the cluster any more, or is all of it. It fails while no
+// majority agrees: whoever removes the data of a member that has a vote makes that majority
+// smaller, and of two members ends it.
+func (c *Client) Leave(ctx context.Context) error {
+	if c.peer == "" {
+		return fmt.Errorf("the manifest of etcd has no %s", strings.TrimSuffix(peerFlag, "="))
+	}
+	var errs []error
+	for _, endpoint := range append([]string{c.endpoint}, c.others...) {
+		err := c.leave(ctx, endpoint)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Client) leave(ctx context.Context, endpoint string) error {
+	// What one member knows by itself may be older than the vote of this one.
+	members, err := c.members(ctx, endpoint, `{"linearizable":true}`)
+	if err != nil {
+		return err
+	}
+	own := slices.IndexFunc(members, func(m Member) bool { return slices.Contains(m.PeerURLs, c.peer) })
+	if own < 0 || len(members) == 1 {
+		return nil
+	}
+	request, err := json.Marshal(map[string]string{"ID": members[own].ID})
+	if err != nil {
+		return err
+	}
+	var removed struct{}
+	return c.post(ctx, endpoint+"/v3/cluster/member/remove", string(request), &removed)
 }
 
 // Size returns how large the database is, in bytes.
@@ -141,7 +215,7 @@ func (c *Client) Size(ctx context.Context) (int64, error) {
 	var status struct {
 		Size json.Number `json:"dbSize"`
 	}
-	if err := c.post(ctx, "/v3/maintenance/status", &status); err != nil {
+	if err := c.post(ctx, c.endpoint+"/v3/maintenance/status", "{}", &status); err != nil {
 		return 0, err
 	}
 	return status.Size.Int64()
@@ -211,14 +285,16 @@ func (t *trailer) check() error {
 }
 
 func (c *Client) get(ctx context.Context, url string, into any) error {
-	return c.do(ctx, http.MethodGet, url, http.NoBody, into)
+	// A member that is not healthy says why, with another status.
+	return c.do(ctx, http.MethodGet, url, http.NoBody, into, http.StatusServiceUnavailable)
 }
 
-func (c *Client) post(ctx context.Context, path string, into any) error {
-	return c.do(ctx, http.MethodPost, c.endpoint+path, strings.NewReader("{}"), into)
+func (c *Client) post(ctx context.Context, url, request string, into any) error {
+	return c.do(ctx, http.MethodPost, url, strings.NewReader(request), into)
 }
 
-func (c *Client) do(ctx context.Context, method, url string, body io.Reader, into any) error {
+// do decodes the answer when its status is 200 or one of the accepted.
+func (c *Client) do(ctx context.Context, method, url string, body io.Reader, into any, accepted ...int) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, body)
@@ -234,9 +310,15 @@ func (c *Client) do(ctx context.Context, method, url string, body io.Reader, int
 	if err != nil {
 		return err
 	}
-	// A member that is not healthy says why, with another status.
-	if err := json.Unmarshal(data, into); err != nil || response.StatusCode != http.StatusOK && response.StatusCode != http.StatusServiceUnavailable {
-		return fmt.Errorf("%s answers %s", url, response.Status)
+	if response.StatusCode != http.StatusOK && !slices.Contains(accepted, response.StatusCode) {
+		var refused struct {
+			Message string `json:"message"`
+		}
+		_ = json.Unmarshal(data, &refused)
+		return fmt.Errorf("%s answers %s %.200s", url, response.Status, refused.Message)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s answers %s, which is no JSON: %w", url, response.Status, err)
 	}
 	return nil
 }

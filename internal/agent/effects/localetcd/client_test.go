@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -81,38 +82,110 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, fmt.Errorf("no space left on device") }
 
+// TestLeave: of two members none has a majority alone, so none can leave while the other is away.
+func TestLeave(t *testing.T) {
+	dir := t.TempDir()
+	certificates(t, dir)
+	first, second := newEtcd(t, dir, "host-1"), newEtcd(t, dir, "host-2")
+	second.at("127.0.0.2", first)
+	first.start()
+	client := first.client()
+	poll.Until(t, "etcd is healthy", func() error { return client.Healthy(t.Context()) })
+	if err := client.Leave(t.Context()); err != nil {
+		t.Errorf("the only member: %v", err)
+	}
+	second.cluster, second.state = first.cluster+","+second.cluster, "existing"
+	joins := second.client()
+	if err := joins.Leave(t.Context()); err != nil {
+		t.Errorf("a member that was never added: %v", err)
+	}
+	poll.Until(t, "the second member is added", func() error { return client.Add(t.Context(), second.peer) })
+	stop := second.start()
+	poll.Until(t, "it serves", func() error { return joins.Healthy(t.Context()) })
+	stop()
+	if err := joins.Leave(t.Context()); err == nil {
+		t.Error("the first one has half of the votes, and removed the second")
+	}
+	second.start()
+	poll.Until(t, "it leaves", func() error { return joins.Leave(t.Context()) })
+	members, err := client.Members(t.Context())
+	if err != nil || len(members) != 1 || members[0].Name != "host-1" {
+		t.Errorf("members %+v: %v", members, err)
+	}
+	if err := joins.Leave(t.Context()); err != nil {
+		t.Errorf("once it has left: %v", err)
+	}
+}
+
 // member runs an etcd, and returns a client of its, its URL and its manifest.
 func member(t *testing.T) (*localetcd.Client, string, *corev1.Pod) {
+	t.Helper()
+	dir := t.TempDir()
+	certificates(t, dir)
+	e := newEtcd(t, dir, "host-1")
+	e.start()
+	return e.client(), e.endpoint, e.manifest()
+}
+
+// etcd is a member whose certificates are in dir.
+type etcd struct {
+	t                                              *testing.T
+	dir, name, endpoint, peer, cluster, state, bin string
+	ports                                          []int
+}
+
+func newEtcd(t *testing.T, dir, name string) *etcd {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		rights.Skip(t, "KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
-	dir := t.TempDir()
-	certificates(t, dir)
 	free, err := ports.Find(2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	endpoint, peer := fmt.Sprintf("https://127.0.0.1:%d", free[0]), fmt.Sprintf("https://127.0.0.1:%d", free[1])
-	at := func(name string) string { return filepath.Join(dir, name) }
-	command := []string{
-		"etcd", "--name=host-1", "--listen-client-urls=" + endpoint, "--advertise-client-urls=" + endpoint,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=host-1=" + peer, "--data-dir=" + at("data"),
+	e := &etcd{t: t, dir: dir, name: name, state: "new", bin: filepath.Join(assets, "etcd"), ports: free}
+	e.at("127.0.0.1", e)
+	return e
+}
+
+// at gives the member an address, and the ports of another one, as members on hosts have.
+func (e *etcd) at(address string, other *etcd) {
+	e.endpoint, e.peer = fmt.Sprintf("https://%s:%d", address, other.ports[0]), fmt.Sprintf("https://%s:%d", address, other.ports[1])
+	e.cluster = e.name + "=" + e.peer
+}
+
+// manifest has the flags that kubeadm gives a member.
+func (e *etcd) manifest() *corev1.Pod {
+	at := func(name string) string { return filepath.Join(e.dir, name) }
+	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Command: []string{
+		"etcd", "--name=" + e.name, "--listen-client-urls=" + e.endpoint, "--advertise-client-urls=" + e.endpoint,
+		"--listen-peer-urls=" + e.peer, "--initial-advertise-peer-urls=" + e.peer, "--initial-cluster=" + e.cluster, "--initial-cluster-state=" + e.state,
+		"--data-dir=" + at(e.name),
 		"--cert-file=" + at("server.crt"), "--key-file=" + at("server.key"), "--trusted-ca-file=" + at("ca.crt"), "--client-cert-auth=true",
 		"--peer-cert-file=" + at("server.crt"), "--peer-key-file=" + at("server.key"), "--peer-trusted-ca-file=" + at("ca.crt"), "--peer-client-cert-auth=true",
-	}
-	process := exec.CommandContext(t.Context(), filepath.Join(assets, "etcd"), command[1:]...)
+	}}}}}
+}
+
+// start runs the member until stop, or the end of the test.
+func (e *etcd) start() (stop func()) {
+	e.t.Helper()
+	process := exec.CommandContext(e.t.Context(), e.bin, e.manifest().Spec.Containers[0].Command[1:]...)
 	if err := process.Start(); err != nil {
-		t.Fatal(err)
+		e.t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = process.Wait() })
-	manifest := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Command: command}}}}
-	client, err := localetcd.Connect(manifest, func(p string) string { return p })
+	stop = sync.OnceFunc(func() { _, _ = process.Process.Kill(), process.Wait() })
+	e.t.Cleanup(stop)
+	return stop
+}
+
+func (e *etcd) client() *localetcd.Client {
+	e.t.Helper()
+	client, err := localetcd.Connect(e.manifest(), func(p string) string { return p })
 	if err != nil {
-		t.Fatal(err)
+		e.t.Fatal(err)
 	}
-	return client, endpoint, manifest
+	return client
 }
 
 // certificates are named as kubeadm names them.
@@ -122,7 +195,7 @@ func certificates(t *testing.T, dir string) {
 		return &x509.Certificate{
 			SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 			KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, BasicConstraintsValid: true,
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2)}, BasicConstraintsValid: true,
 		}
 	}
 	authority := template("etcd-ca")

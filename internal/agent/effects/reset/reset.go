@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
@@ -27,6 +28,9 @@ import (
 // kubeadmTimeout bounds `kubeadm reset`, which waits for an etcd or API server
 // that may be gone for ever.
 const kubeadmTimeout = 4 * time.Minute
+
+// leaveTimeout is how long a majority of etcd is waited for, of which a member may be starting.
+const leaveTimeout, leavePause = time.Minute, 2 * time.Second
 
 // toolTimeout bounds every other program.
 const toolTimeout = 30 * time.Second
@@ -53,9 +57,17 @@ type Cleaner struct {
 	// Hostname and SetHostname are those of the running system.
 	Hostname    func() (string, error)
 	SetHostname func(name string) error
+	// ConnectEtcd reaches the member that a manifest of this host is of.
+	ConnectEtcd func(manifest *corev1.Pod) (Etcd, error)
 	// KillInterrupted ends the programs of an interrupted run of this agent.
 	KillInterrupted func(context.Context) error
 	Log             *slog.Logger
+}
+
+// Etcd is the member of this host; *localetcd.Client implements it.
+type Etcd interface {
+	// Leave takes the member out of its cluster.
+	Leave(ctx context.Context) error
 }
 
 type step struct {
@@ -64,14 +76,16 @@ type step struct {
 }
 
 // Reset removes everything. The order matters: kubeadm still needs the API
-// server for leaving etcd, the pods need their network configuration to be torn
-// down, and the virtual IP serves until then.
+// server, the pods need their network configuration to be torn down, and the virtual
+// IP serves until then. What a bootstrap left before another try stays as long as its
+// member of etcd cannot leave.
 func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 	state := progress.State()
 	traces, failed := c.undoAll(ctx, progress)
 	steps := slices.Concat([]step{
 		{"reset: what changed", func() error { return errors.Join(c.recordLogins(progress), c.RecordMade(ctx, progress)) }},
 		{"reset: interrupted commands", func() error { return c.KillInterrupted(ctx) }},
+		{stepEtcd, func() error { return c.leaveEtcd(ctx, state) }},
 		{"reset: kubeadm", func() error { return c.kubeadm(ctx, state) }},
 		{"reset: kubelet", func() error { return errors.Join(c.StopKubelet(ctx), c.disableKubelet(ctx, state)) }},
 		{"reset: virtual IP", func() error { return c.releaseVIP(state, progress) }},
@@ -90,6 +104,9 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 				return err
 			}
 			c.Log.Warn("a step of the reset failed", "step", s.name, "err", err)
+			if s.name == stepEtcd && retries(state) {
+				return mustLeave(err)
+			}
 			errs = append(errs, &operation.StepError{Step: s.name, Err: err})
 		}
 	}
@@ -126,28 +143,91 @@ const (
 	// noKubeconfig does not exist: kubeadm goes on without a client.
 	noKubeconfig = "/nonexistent"
 	etcdManifest = "/etc/kubernetes/manifests/etcd.yaml"
+	stepEtcd     = "reset: etcd"
 )
+
+// retries says whether the host is reset for another try of its bootstrap.
+func retries(state journal.State) bool {
+	return state.Operation != nil && state.Operation.Phase == infrav1.HostDesiredBootstrapped
+}
+
+// mustLeave is tried for as long as it takes. Without the data of a member that has a vote, a
+// control plane of two never has a majority again. Its Machine's deletion is the way out: nobody
+// then waits for what may never come.
+func mustLeave(err error) error {
+	return &operation.Error{
+		Reason: operation.ReasonControlPlaneWaits, Retry: operation.RetryLater, Err: err, Message: "the bootstrap stopped after this host had joined etcd, and without a majority of " +
+			"etcd it cannot leave again: bring back the other hosts of the control plane, or delete this Machine: " + operation.Truncate(err.Error(), maxCause),
+	}
+}
+
+// maxCause bounds the cause in a message, in bytes.
+const maxCause = 300
+
+// leaveEtcd takes the member of this host out of the cluster of etcd, while its data is there.
+// It waits for a majority, of which this member may be a part: it starts with its host.
+func (c Cleaner) leaveEtcd(ctx context.Context, state journal.State) error {
+	op := state.Operation
+	if op == nil || op.ClusterDeleting || retries(state) && op.InitializesControlPlane {
+		return nil
+	}
+	manifest, data, err := c.etcdPod()
+	if manifest == nil || err != nil {
+		return err
+	}
+	if _, err := os.Lstat(c.Root.Path(filepath.Join(data, "member"))); data == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil // never started, so it has no vote
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
+	defer cancel()
+	for try := 0; ; try++ {
+		member, err := c.ConnectEtcd(manifest)
+		if err == nil {
+			err = member.Leave(ctx)
+		}
+		if err == nil {
+			return nil
+		}
+		if try == 0 && c.Runner.Has("systemctl") {
+			// A host may not start it by itself.
+			if _, err := c.Runner.Run(ctx, "systemctl", "start", "kubelet"); err != nil {
+				c.Log.Warn("cannot start the kubelet, which runs the member of etcd", "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(leavePause):
+		}
+	}
+}
 
 // etcdData is the directory with the data of etcd as its static pod mounts it; empty on a host
 // without etcd.
 func (c Cleaner) etcdData() (string, error) {
+	_, data, err := c.etcdPod()
+	return data, err
+}
+
+// etcdPod is the static pod of etcd, and the directory with its data; nil on a host without etcd.
+func (c Cleaner) etcdPod() (*corev1.Pod, string, error) {
 	manifest, err := c.Root.ReadFile(etcdManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
+		return nil, "", nil
 	}
-	pod := corev1.Pod{}
+	pod := &corev1.Pod{}
 	if err == nil {
-		err = yaml.Unmarshal(manifest, &pod)
+		err = yaml.Unmarshal(manifest, pod)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the data of etcd: %w", err)
+		return nil, "", fmt.Errorf("find the data of etcd: %w", err)
 	}
 	for _, volume := range pod.Spec.Volumes {
 		if volume.Name == "etcd-data" && volume.HostPath != nil && filepath.Clean(volume.HostPath.Path) != "/" {
-			return volume.HostPath.Path, nil
+			return pod, volume.HostPath.Path, nil
 		}
 	}
-	return "", nil
+	return pod, "", nil
 }
 
 // StopKubelet stops the kubelet, and keeps it from starting again until kubeadm

@@ -1,6 +1,8 @@
 package reset_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -8,12 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/test/fakehost"
@@ -250,6 +254,7 @@ func TestResetWithItsClusterAsksNoEtcd(t *testing.T) {
 			put(t, h, "/srv/etcd/member/wal", "")
 			put(t, h, "/etc/kubernetes/manifests/etcd.yaml", "kind: Pod\nspec:\n  volumes:\n  - {name: certs, hostPath: {path: /srv}}\n  - {name: etcd-data, hostPath: {path: /srv/etcd}}\n")
 			p := &progress{state: journal.State{Operation: &journal.Operation{Phase: infrav1.HostDesiredReset, ClusterDeleting: c.deleting}}}
+			h.Etcd = &member{}
 			if err := h.Executor.Reset(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
@@ -262,6 +267,64 @@ func TestResetWithItsClusterAsksNoEtcd(t *testing.T) {
 			if _, err := os.Stat(h.Root.Path("/srv/etcd")); err != nil {
 				t.Errorf("the directory itself, which may be a mount point: %v", err)
 			}
+		})
+	}
+}
+
+// member is one that leaves after some failures.
+type member struct {
+	fails, tried int
+}
+
+func (m *member) Leave(context.Context) error {
+	if m.tried++; m.tried <= m.fails {
+		return errors.New("etcdserver: request timed out")
+	}
+	return nil
+}
+
+// TestMemberOfEtcdLeavesBeforeItsDataGoes: a host loses its power when it has just joined a
+// control plane of one. Its data is what gives the two a majority again.
+func TestMemberOfEtcdLeavesBeforeItsDataGoes(t *testing.T) {
+	const forever = 1000
+	bootstrap := &journal.Operation{Phase: infrav1.HostDesiredBootstrapped}
+	for name, c := range map[string]struct {
+		operation *journal.Operation
+		files     string
+		member    member
+		tried     int
+		kept      bool
+	}{
+		"at once":                     {bootstrap, "member/wal", member{}, 1, false},
+		"once there is a majority":    {bootstrap, "member/wal", member{fails: 5}, 6, false},
+		"without a majority":          {bootstrap, "member/wal", member{fails: forever}, 31, true},
+		"never started":               {bootstrap, "lost+found", member{fails: forever}, 0, false},
+		"the first control plane":     {&journal.Operation{Phase: infrav1.HostDesiredBootstrapped, InitializesControlPlane: true}, "member/wal", member{fails: forever}, 0, false},
+		"the Machine goes":            {&journal.Operation{Phase: infrav1.HostDesiredReset}, "member/wal", member{fails: 5}, 6, false},
+		"the Machine goes, no answer": {&journal.Operation{Phase: infrav1.HostDesiredReset}, "member/wal", member{fails: forever}, 31, false},
+		"the Cluster goes":            {&journal.Operation{Phase: infrav1.HostDesiredReset, ClusterDeleting: true}, "member/wal", member{fails: forever}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := fakehost.New(t)
+				baseline := recorded(t, h)
+				put(t, h, "/var/lib/etcd/"+c.files, "")
+				put(t, h, "/etc/kubernetes/manifests/etcd.yaml", "kind: Pod\nspec:\n  volumes:\n  - {name: etcd-data, hostPath: {path: /var/lib/etcd}}\n")
+				h.Etcd = &c.member
+				err := h.Executor.Reset(t.Context(), &progress{state: journal.State{Operation: c.operation, Baseline: baseline}})
+				if c.member.tried != c.tried {
+					t.Errorf("tried %d times, want %d", c.member.tried, c.tried)
+				}
+				if _, err := os.Stat(h.Root.Path("/etc/kubernetes/manifests/etcd.yaml")); (err == nil) != c.kept {
+					t.Errorf("the manifest of etcd: %v, want it kept: %t", err, c.kept)
+				}
+				if slices.ContainsFunc(h.Programs.Ran(), func(s string) bool { return strings.HasPrefix(s, "kubeadm reset") }) == c.kept {
+					t.Errorf("ran %q", h.Programs.Ran())
+				}
+				if e := (*operation.Error)(nil); c.kept != (errors.As(err, &e) && e.Retry == operation.RetryLater) {
+					t.Errorf("error %v", err)
+				}
+			})
 		})
 	}
 }
