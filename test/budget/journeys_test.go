@@ -13,7 +13,10 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/source"
 )
 
-var files = flag.String("files", "", "journey whose files are listed")
+var (
+	files = flag.String("files", "", "journey whose files are listed")
+	why   = flag.String("why", "", "file of that journey: the chain of references that leads to it")
+)
 
 // journey is what somebody wants to understand: the code that can run from some functions on.
 type journey struct {
@@ -45,7 +48,8 @@ var journeys = []journey{
 
 // countJourneys counts the files that declare what the code of each journey refers to: functions
 // and methods, followed from one to the next, and types, constants and variables. A method of an
-// interface leads to every type of this repository that implements it.
+// interface leads to every type that implements it in what the entries import: what others hand to
+// them is the contract's other side, which a reader does not open.
 func countJourneys(t *testing.T, now figures) {
 	t.Helper()
 	tree, err := source.Read(root)
@@ -128,20 +132,26 @@ func (p *program) declare(pkg *source.Checked, declaration ast.Decl) {
 func (p *program) follow(t *testing.T, j journey) map[string]bool {
 	t.Helper()
 	var (
-		found = map[string]bool{}
-		seen  = map[types.Object]bool{}
-		open  []types.Object
+		found    = map[string]bool{}
+		from     = map[types.Object]types.Object{}
+		open     []types.Object
+		imported = map[*types.Package]bool{}
 	)
-	visit := func(object types.Object) {
+	visit := func(object, by types.Object) {
 		if f, ok := object.(*types.Func); ok {
 			object = f.Origin()
 		}
 		pkg := p.packages[object.Pkg()]
-		if pkg == nil || seen[object] || slices.ContainsFunc(j.without, func(out string) bool { return within(pkg.Folder, out) }) {
+		if _, seen := from[object]; pkg == nil || seen || slices.ContainsFunc(j.without, func(out string) bool { return within(pkg.Folder, out) }) {
 			return
 		}
-		seen[object] = true
+		from[object] = by
 		if name := p.fileOf(object); name != "" && !p.generated[name] {
+			if *files == j.name && *why == name && !found[name] {
+				for o := object; o != nil; o = from[o] {
+					t.Logf("%s refers to %s", p.fileOf(o), o.Name())
+				}
+			}
 			found[name] = true
 		}
 		open = append(open, object)
@@ -151,13 +161,16 @@ func (p *program) follow(t *testing.T, j journey) map[string]bool {
 		if object == nil {
 			t.Fatalf("journey %q: there is no %s any more; name where it begins now", j.name, entry)
 		}
-		visit(object)
+		p.imports(object.Pkg(), imported)
+		visit(object, nil)
 	}
 	for len(open) > 0 {
-		object := open[len(open)-1]
-		open = open[:len(open)-1]
+		object := open[0]
+		open = open[1:]
 		for _, implementation := range p.implementations(object) {
-			visit(implementation)
+			if imported[implementation.Pkg()] {
+				visit(implementation, object)
+			}
 		}
 		body, pkg := p.bodies[object], p.packages[object.Pkg()]
 		if body == nil {
@@ -166,13 +179,24 @@ func (p *program) follow(t *testing.T, j journey) map[string]bool {
 		ast.Inspect(body, func(n ast.Node) bool {
 			if name, ok := n.(*ast.Ident); ok {
 				if used := pkg.Info.Uses[name]; used != nil && used.Pkg() != nil && !local(used) {
-					visit(used)
+					visit(used, object)
 				}
 			}
 			return true
 		})
 	}
 	return found
+}
+
+// imports notes a package and all that it imports of this repository.
+func (p *program) imports(pkg *types.Package, noted map[*types.Package]bool) {
+	if noted[pkg] || p.packages[pkg] == nil {
+		return
+	}
+	noted[pkg] = true
+	for _, other := range pkg.Imports() {
+		p.imports(other, noted)
+	}
 }
 
 // local says whether an object is declared in a function.
