@@ -16,10 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 	"github.com/slipway-dev/slipway/test/chaos/judge"
-	"github.com/slipway-dev/slipway/test/chaos/observe"
-	"github.com/slipway-dev/slipway/test/chaos/schedule"
 )
 
 var (
@@ -46,15 +43,15 @@ const (
 type run struct {
 	t     *testing.T
 	plane *plane
-	plan  *schedule.Plan
-	log   observe.Log
+	plan  *Plan
+	log   Log
 	// end is when a wait gives up.
 	end time.Time
 	// now knows the plane as it is, live judges what all watches have shown.
 	now, live *judge.Judge
 	// shown and judged are how many entries they have seen.
 	shown, judged int
-	done          []schedule.Step
+	done          []Step
 	// longest is how long a convergence took, that which goes on included.
 	longest time.Duration
 	rounds  int
@@ -64,7 +61,7 @@ type run struct {
 func newRun(t *testing.T, p *plane) *run {
 	t.Helper()
 	r := &run{t: t, plane: p, end: time.Now().Add(poll.Limit())}
-	r.plan = schedule.New(*seed, kinds(*without), begin())
+	r.plan = NewPlan(*seed, kinds(*without), begin())
 	r.now, r.live = judge.New(r.limits()), judge.New(r.limits())
 	return r
 }
@@ -109,7 +106,7 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	entries, err := history.Read(f)
+	entries, err := judge.Read(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,11 +132,11 @@ func (r *run) start(ctx context.Context) {
 	}
 	r.notef("slipway up: %.1fs", time.Since(began).Seconds())
 	var err error
-	if r.plane.client, err = r.plane.connect(ctx, history.Management); err != nil {
+	if r.plane.client, err = r.plane.connect(ctx, judge.Management); err != nil {
 		r.t.Fatal(err)
 	}
 	for _, resource := range watched {
-		go observe.Follow(ctx, &r.log, history.Management, resource, func(context.Context) (dynamic.Interface, error) { return r.plane.client, nil })
+		go Follow(ctx, &r.log, judge.Management, resource, func(context.Context) (dynamic.Interface, error) { return r.plane.client, nil })
 	}
 	r.follow(ctx, "local")
 }
@@ -147,14 +144,14 @@ func (r *run) start(ctx context.Context) {
 // follow writes down the Nodes of a workload cluster, until its Cluster is gone. Its
 // address may be another one when the plane is started again.
 func (r *run) follow(ctx context.Context, name string) {
-	go observe.Follow(ctx, &r.log, name, nodeResource, func(ctx context.Context) (dynamic.Interface, error) {
+	go Follow(ctx, &r.log, name, nodeResource, func(ctx context.Context) (dynamic.Interface, error) {
 		c, err := r.plane.connect(ctx, name)
 		if err == nil {
 			return c, nil
 		}
 		_, getErr := r.plane.client.Resource(clusterResource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(getErr) {
-			return nil, observe.ErrGone
+			return nil, ErrGone
 		}
 		return nil, err
 	})
@@ -165,7 +162,7 @@ func (r *run) first(ctx context.Context) {
 	r.t.Helper()
 	r.converge(ctx)
 	r.plan.State.Pool++
-	step := schedule.Step{Name: faults[0].Name, Arguments: schedule.Arguments{Value: r.plan.State.Pool}}
+	step := Step{Name: faults[0].Name, Arguments: Arguments{Value: r.plan.State.Pool}}
 	if err := faults[0].apply(ctx, r.plane, step); err != nil {
 		r.t.Fatal(err)
 	}
@@ -195,14 +192,14 @@ func (r *run) round(ctx context.Context) {
 // and then.
 const pause = 3 * time.Second
 
-func (r *run) step(ctx context.Context, s schedule.Step) {
+func (r *run) step(ctx context.Context, s Step) {
 	r.notef("%s", s)
 	r.done = append(r.done, s)
-	verb, act := history.Injected, faults[s.Kind].apply
+	verb, act := judge.Injected, faults[s.Kind].apply
 	if s.Undo {
-		verb, act = history.Undone, faults[s.Kind].undo
+		verb, act = judge.Undone, faults[s.Kind].undo
 	}
-	r.log.Add(history.Entry{Verb: verb, Text: s.Name + " " + s.Host})
+	r.log.Add(judge.Entry{Verb: verb, Text: s.Name + " " + s.Host})
 	err := act(ctx, r.plane, s)
 	for err != nil && time.Now().Before(r.end) {
 		r.notef("try again after: %v", err)
@@ -210,7 +207,7 @@ func (r *run) step(ctx context.Context, s schedule.Step) {
 		err = act(ctx, r.plane, s)
 	}
 	if err != nil {
-		r.fail(fmt.Sprintf("cannot inject or undo a fault: %s: %v", s, err), history.Entry{}, nil)
+		r.fail(fmt.Sprintf("cannot inject or undo a fault: %s: %v", s, err), judge.Entry{}, nil)
 	}
 	if !s.Undo && s.Name == createSecond {
 		r.follow(ctx, second(s.Value))
@@ -252,13 +249,13 @@ func (r *run) converge(ctx context.Context) {
 		r.longest = max(r.longest, time.Since(began))
 		if time.Now().After(r.end) {
 			r.fail(fmt.Sprintf("not converged when the run ends, after %s:\n  %s", time.Since(began).Round(time.Second), strings.Join(missing, "\n  ")),
-				history.Entry{Seen: began}, nil)
+				judge.Entry{Seen: began}, nil)
 			return
 		}
 		// A Host that was deleted goes with its machine, at any time: an operator enrolls it again.
 		if time.Since(enrolled) > 20*time.Second && r.now.Hosts() < r.plane.hosts {
 			if err := r.plane.up(ctx, "--no-cluster"); err != nil {
-				r.fail(err.Error(), history.Entry{}, nil)
+				r.fail(err.Error(), judge.Entry{}, nil)
 				return
 			}
 			enrolled = time.Now()
@@ -278,7 +275,7 @@ func (r *run) missing() []string {
 	for _, e := range fresh {
 		// Watches of several kinds are not in order: what this judge finds means nothing.
 		if _, err := r.now.Observe(e); err != nil {
-			r.fail(err.Error(), history.Entry{}, nil)
+			r.fail(err.Error(), judge.Entry{}, nil)
 		}
 	}
 	return r.now.Missing(r.want())
@@ -293,7 +290,7 @@ func (r *run) judgeSettled() {
 	}
 	r.judged += len(fresh)
 	suspicious := false
-	for _, e := range history.Order(fresh) {
+	for _, e := range judge.Order(fresh) {
 		violations, err := r.live.Observe(e)
 		suspicious = suspicious || err != nil || len(violations) > 0
 	}
@@ -302,10 +299,10 @@ func (r *run) judgeSettled() {
 	}
 }
 
-func (r *run) judgeAll(entries []history.Entry) {
+func (r *run) judgeAll(entries []judge.Entry) {
 	violations, err := judge.History(entries, r.limits())
 	if err != nil {
-		r.fail(err.Error(), history.Entry{}, nil)
+		r.fail(err.Error(), judge.Entry{}, nil)
 	}
 	for i, v := range violations {
 		if i > 0 {

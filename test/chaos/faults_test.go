@@ -17,16 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/slipway-dev/slipway/test/chaos/schedule"
 )
 
 // effect does one thing to the plane.
-type effect func(context.Context, *plane, schedule.Step) error
+type effect func(context.Context, *plane, Step) error
 
 // fault is a kind of fault and its effects. undo is set if Longest is.
 type fault struct {
-	schedule.Kind
+	Kind
 	apply, undo effect
 }
 
@@ -35,133 +33,133 @@ const createSecond = "create a second Cluster"
 // faults are all there are; docs/reliability.md groups them. Another order, or another
 // fault, makes another schedule of each seed.
 var faults = []fault{
-	scale("scale the MachinePool", "machinePools", 0, func(s *schedule.State) *int { return &s.Pool }),
-	scale("scale the MachineDeployment", "machineDeployments", 0, func(s *schedule.State) *int { return &s.Deployment }),
+	scale("scale the MachinePool", "machinePools", 0, func(s *State) *int { return &s.Pool }),
+	scale("scale the MachineDeployment", "machineDeployments", 0, func(s *State) *int { return &s.Deployment }),
 	{
 		// Of a MachineSet it would be for a health check to replace the Machine.
-		Kind: schedule.Kind{Name: "delete a HostMachine of the pool", Needs: thePlane, Draw: pick},
-		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+		Kind: Kind{Name: "delete a HostMachine of the pool", Needs: thePlane, Draw: pick},
+		apply: func(ctx context.Context, p *plane, s Step) error {
 			return p.removeOne(ctx, hostMachineResource, poolMembers, s.Pick)
 		},
 	},
 	{
-		Kind: schedule.Kind{Name: "delete a Machine", Needs: thePlane, Draw: pick},
-		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+		Kind: Kind{Name: "delete a Machine", Needs: thePlane, Draw: pick},
+		apply: func(ctx context.Context, p *plane, s Step) error {
 			return p.removeOne(ctx, machineResource, workers, s.Pick)
 		},
 	},
 	{
-		Kind:  schedule.Kind{Name: "delete all HostMachines of the pool", Needs: thePlane, Draw: pick},
+		Kind:  Kind{Name: "delete all HostMachines of the pool", Needs: thePlane, Draw: pick},
 		apply: removeMembers,
 	},
 	{
-		Kind:  schedule.Kind{Name: "cut the power of a host", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
+		Kind:  Kind{Name: "cut the power of a host", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
 		apply: onHost("power-off"), undo: onHost("power-on"),
 	},
 	{
-		Kind:  schedule.Kind{Name: "power-cycle a host", Fits: aHost, Draw: anyHost},
+		Kind:  Kind{Name: "power-cycle a host", Fits: aHost, Draw: anyHost},
 		apply: onHost("power-cycle"),
 	},
 	{
-		Kind:  schedule.Kind{Name: "cut the link of a host", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
+		Kind:  Kind{Name: "cut the link of a host", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
 		apply: onHost("cut"), undo: onHost("heal"),
 	},
 	{
-		Kind:  schedule.Kind{Name: "kill an agent", Fits: aHost, Draw: anyHost},
+		Kind:  Kind{Name: "kill an agent", Fits: aHost, Draw: anyHost},
 		apply: signalAgent(syscall.SIGKILL),
 	},
 	{
-		Kind:  schedule.Kind{Name: "stop an agent", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
+		Kind:  Kind{Name: "stop an agent", Fits: aHost, Draw: anyHost, Longest: 40 * time.Second},
 		apply: signalAgent(syscall.SIGSTOP), undo: signalAgent(syscall.SIGCONT),
 	},
 	{
-		Kind:  schedule.Kind{Name: "kill the plane", Draw: nothing, Holds: thePlane, Longest: 10 * time.Second},
-		apply: kill((*plane).pid), undo: func(ctx context.Context, p *plane, _ schedule.Step) error { return p.up(ctx, "--no-cluster") },
+		Kind:  Kind{Name: "kill the plane", Draw: nothing, Holds: thePlane, Longest: 10 * time.Second},
+		apply: kill((*plane).pid), undo: func(ctx context.Context, p *plane, _ Step) error { return p.up(ctx, "--no-cluster") },
 	},
 	{
-		Kind:  schedule.Kind{Name: "kill the lifecycle engine", Needs: thePlane, Draw: nothing},
+		Kind:  Kind{Name: "kill the lifecycle engine", Needs: thePlane, Draw: nothing},
 		apply: kill((*plane).lifecyclePID),
 	},
 	{
-		Kind:  schedule.Kind{Name: "pause the Cluster", Needs: thePlane, Draw: nothing, Holds: theCluster, Longest: 30 * time.Second},
+		Kind:  Kind{Name: "pause the Cluster", Needs: thePlane, Draw: nothing, Holds: theCluster, Longest: 30 * time.Second},
 		apply: paused(true), undo: paused(false),
 	},
 	{
-		Kind:  schedule.Kind{Name: "roll out the workers", Needs: thePlane, Draw: templates},
+		Kind:  Kind{Name: "roll out the workers", Needs: thePlane, Draw: templates},
 		apply: rollOut,
 	},
 	{
-		Kind: schedule.Kind{
+		Kind: Kind{
 			Name:  createSecond,
 			Needs: thePlane,
-			Fits:  func(s *schedule.State) bool { return s.Second == 0 && s.Spare() > 0 },
-			Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+			Fits:  func(s *State) bool { return s.Second == 0 && s.Spare() > 0 },
+			Draw: func(_ *rand.Rand, s *State) Arguments {
 				s.Made++
 				s.Second = s.Made
-				return schedule.Arguments{Value: s.Second}
+				return Arguments{Value: s.Second}
 			},
 		},
-		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+		apply: func(ctx context.Context, p *plane, s Step) error {
 			return client.IgnoreAlreadyExists(p.createYAML(ctx, clusterResource, cluster(second(s.Value), "10.88.0."+strconv.Itoa(201+s.Value%40), "")))
 		},
 	},
 	{
-		Kind: schedule.Kind{
+		Kind: Kind{
 			Name:  "delete the second Cluster",
 			Needs: thePlane,
 			Fits:  aSecond,
 			Draw:  takeSecond,
 		},
-		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+		apply: func(ctx context.Context, p *plane, s Step) error {
 			return p.remove(ctx, clusterResource, second(s.Value))
 		},
 	},
 	{
 		// Upstream writes it again with the next token, which is longer away than a round is
 		// allowed to take: it is restored before.
-		Kind:  schedule.Kind{Name: "delete the bootstrap Secret of the pool", Needs: thePlane, Draw: nothing, Holds: theSecret, Longest: 40 * time.Second},
+		Kind:  Kind{Name: "delete the bootstrap Secret of the pool", Needs: thePlane, Draw: nothing, Holds: theSecret, Longest: 40 * time.Second},
 		apply: removeSecret, undo: restoreSecret,
 	},
 	{
 		// What is claimed goes once its machine has gone.
-		Kind:  schedule.Kind{Name: "delete a Host", Needs: thePlane, Fits: aHost, Draw: anyHost},
-		apply: func(ctx context.Context, p *plane, s schedule.Step) error { return p.remove(ctx, hostResource, s.Host) },
+		Kind:  Kind{Name: "delete a Host", Needs: thePlane, Fits: aHost, Draw: anyHost},
+		apply: func(ctx context.Context, p *plane, s Step) error { return p.remove(ctx, hostResource, s.Host) },
 	},
 	{
 		// One host is free for the machine that joins; a second control plane would wait for another.
-		Kind: schedule.Kind{Name: "roll out a control plane that runs kubeadm init", Needs: thePlane, Fits: oneCluster, Draw: func(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+		Kind: Kind{Name: "roll out a control plane that runs kubeadm init", Needs: thePlane, Fits: oneCluster, Draw: func(_ *rand.Rand, s *State) Arguments {
 			s.Made++
-			return schedule.Arguments{Value: s.Made}
+			return Arguments{Value: s.Made}
 		}, Holds: theAddress, Longest: 40 * time.Second},
 		apply: joinWithoutTheElected, undo: signalElected(syscall.SIGCONT),
 	},
 	{
 		// However long a deletion lasts, it makes nothing claim a host.
-		Kind:  schedule.Kind{Name: "delay the deletion of a Machine", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
+		Kind:  Kind{Name: "delay the deletion of a Machine", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
 		apply: deleteMachine, undo: endHoldUp(machineResource),
 	},
 	{
 		// Its MachineDeployment makes another one, whose machines claim the hosts.
-		Kind:  schedule.Kind{Name: "delay the deletion of a MachineSet", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
+		Kind:  Kind{Name: "delay the deletion of a MachineSet", Needs: thePlane, Draw: pick, Holds: theDeletion, Longest: 40 * time.Second},
 		apply: deleteMachineSet, undo: endHoldUp(machineSetResource),
 	},
 	{
-		Kind: schedule.Kind{
+		Kind: Kind{
 			Name: "delay the deletion of the second Cluster", Needs: thePlane, Holds: theDeletion, Longest: 40 * time.Second,
 			Fits: aSecond,
 			Draw: takeSecond,
 		},
-		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+		apply: func(ctx context.Context, p *plane, s Step) error {
 			return p.deleteHeldUp(ctx, clusterResource, second(s.Value), holdUpAtTheEnd)
 		},
 		undo: endHoldUp(clusterResource),
 	},
 	{
-		Kind:  schedule.Kind{Name: "poison the report of a host", Needs: thePlane, Fits: aHost, Draw: anyHost},
+		Kind:  Kind{Name: "poison the report of a host", Needs: thePlane, Fits: aHost, Draw: anyHost},
 		apply: poison,
 	},
 	{
-		Kind: schedule.Kind{Name: "leave things on a host", Needs: thePlane, Fits: aHost, Draw: func(r *rand.Rand, s *schedule.State) schedule.Arguments {
+		Kind: Kind{Name: "leave things on a host", Needs: thePlane, Fits: aHost, Draw: func(r *rand.Rand, s *State) Arguments {
 			drawn := anyHost(r, s)
 			drawn.Pick = r.IntN(1 << 30)
 			return drawn
@@ -170,13 +168,13 @@ var faults = []fault{
 	},
 }
 
-func oneCluster(s *schedule.State) bool { return s.Second == 0 }
+func oneCluster(s *State) bool { return s.Second == 0 }
 
 // joinWithoutTheElected rolls the control plane out, and stops the agent of the host that has its
 // address when another host is to join. The kernel of the one drops the address soon, and the other
 // must stay without it: it makes no control plane. Without a free host nothing joins, and the agent is
 // stopped all the same.
-func joinWithoutTheElected(ctx context.Context, p *plane, s schedule.Step) error {
+func joinWithoutTheElected(ctx context.Context, p *plane, s Step) error {
 	if err := rollOutControlPlane(ctx, p, s); err != nil {
 		return err
 	}
@@ -213,7 +211,7 @@ func joinWithoutTheElected(ctx context.Context, p *plane, s schedule.Step) error
 
 // signalElected signals the agent of the host that had the address when the fault began.
 func signalElected(signal syscall.Signal) effect {
-	return func(ctx context.Context, p *plane, s schedule.Step) error {
+	return func(ctx context.Context, p *plane, s Step) error {
 		s.Host = p.elected
 		if s.Host == "" {
 			return nil
@@ -234,7 +232,7 @@ var commands = []struct{ field, command, file string }{
 
 // rollOutControlPlane gives the control plane a template whose machines run kubeadm init besides their
 // own, as users do to upload certificates anew. Such a machine is not the first one of its cluster.
-func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
+func rollOutControlPlane(ctx context.Context, p *plane, s Step) error {
 	from, err := p.client.Resource(controlPlaneResource).Namespace(namespace).Get(ctx, "slipway-local", metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -261,7 +259,7 @@ func rollOutControlPlane(ctx context.Context, p *plane, s schedule.Step) error {
 
 // deleteMachine deletes a worker's Machine that a hook keeps before its drain, or a finalizer once
 // its host is free.
-func deleteMachine(ctx context.Context, p *plane, s schedule.Step) error {
+func deleteMachine(ctx context.Context, p *plane, s Step) error {
 	names, err := p.names(ctx, machineResource, workers)
 	if err != nil || len(names) == 0 {
 		return err
@@ -274,7 +272,7 @@ func deleteMachine(ctx context.Context, p *plane, s schedule.Step) error {
 }
 
 // deleteMachineSet deletes a MachineSet that has Machines, or is to have them.
-func deleteMachineSet(ctx context.Context, p *plane, s schedule.Step) error {
+func deleteMachineSet(ctx context.Context, p *plane, s Step) error {
 	sets, err := p.client.Resource(machineSetResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -302,7 +300,7 @@ func (p *plane) deleteHeldUp(ctx context.Context, resource schema.GroupVersionRe
 
 // endHoldUp lets the object go that is being deleted and kept.
 func endHoldUp(resource schema.GroupVersionResource) effect {
-	return func(ctx context.Context, p *plane, _ schedule.Step) error {
+	return func(ctx context.Context, p *plane, _ Step) error {
 		if p.heldUp == "" {
 			return nil
 		}
@@ -318,7 +316,7 @@ var poisons = []string{
 }
 
 // poison reports what must be refused.
-func poison(ctx context.Context, p *plane, s schedule.Step) error {
+func poison(ctx context.Context, p *plane, s Step) error {
 	for _, text := range poisons {
 		_, err := p.client.Resource(hostResource).Namespace(namespace).Patch(ctx, s.Host, types.MergePatchType, []byte(text), metav1.PatchOptions{}, "status")
 		switch {
@@ -342,43 +340,43 @@ const (
 	theDeletion = "the deletion"
 )
 
-func aHost(s *schedule.State) bool { return len(s.FreeHosts()) > 0 }
+func aHost(s *State) bool { return len(s.FreeHosts()) > 0 }
 
-func aSecond(s *schedule.State) bool { return s.Second > 0 }
+func aSecond(s *State) bool { return s.Second > 0 }
 
 // takeSecond chooses the second Cluster, which is gone from then on.
-func takeSecond(_ *rand.Rand, s *schedule.State) schedule.Arguments {
+func takeSecond(_ *rand.Rand, s *State) Arguments {
 	number := s.Second
 	s.Second = 0
-	return schedule.Arguments{Value: number}
+	return Arguments{Value: number}
 }
 
-func nothing(*rand.Rand, *schedule.State) schedule.Arguments { return schedule.Arguments{} }
+func nothing(*rand.Rand, *State) Arguments { return Arguments{} }
 
-func pick(r *rand.Rand, _ *schedule.State) schedule.Arguments {
-	return schedule.Arguments{Pick: r.IntN(1 << 10)}
+func pick(r *rand.Rand, _ *State) Arguments {
+	return Arguments{Pick: r.IntN(1 << 10)}
 }
 
-func anyHost(r *rand.Rand, s *schedule.State) schedule.Arguments {
+func anyHost(r *rand.Rand, s *State) Arguments {
 	free := s.FreeHosts()
-	return schedule.Arguments{Host: free[r.IntN(len(free))]}
+	return Arguments{Host: free[r.IntN(len(free))]}
 }
 
 // scale is a fault that sets the replicas of the workers at an index of the topology.
-func scale(name, workers string, index int, replicas func(*schedule.State) *int) fault {
+func scale(name, workers string, index int, replicas func(*State) *int) fault {
 	return fault{
-		Kind: schedule.Kind{Name: name, Needs: thePlane, Draw: func(r *rand.Rand, s *schedule.State) schedule.Arguments {
+		Kind: Kind{Name: name, Needs: thePlane, Draw: func(r *rand.Rand, s *State) Arguments {
 			now := replicas(s)
 			*now = r.IntN(max(0, *now+s.Spare()) + 1)
-			return schedule.Arguments{Value: *now}
+			return Arguments{Value: *now}
 		}},
-		apply: func(ctx context.Context, p *plane, s schedule.Step) error {
+		apply: func(ctx context.Context, p *plane, s Step) error {
 			return p.patch(ctx, clusterResource, "local", patch{"replace", fmt.Sprintf("/spec/topology/workers/%s/%d/replicas", workers, index), s.Value})
 		},
 	}
 }
 
-func removeMembers(ctx context.Context, p *plane, _ schedule.Step) error {
+func removeMembers(ctx context.Context, p *plane, _ Step) error {
 	names, err := p.names(ctx, hostMachineResource, poolMembers)
 	for _, name := range names {
 		err = errors.Join(err, p.remove(ctx, hostMachineResource, name))
@@ -388,7 +386,7 @@ func removeMembers(ctx context.Context, p *plane, _ schedule.Step) error {
 
 // onHost is a command of `slipway host`.
 func onHost(command string) effect {
-	return func(ctx context.Context, p *plane, s schedule.Step) error {
+	return func(ctx context.Context, p *plane, s Step) error {
 		_, err := p.run(ctx, "host", command, s.Host)
 		return err
 	}
@@ -396,7 +394,7 @@ func onHost(command string) effect {
 
 // signalAgent does nothing on a host that is off.
 func signalAgent(signal syscall.Signal) effect {
-	return func(_ context.Context, p *plane, s schedule.Step) error {
+	return func(_ context.Context, p *plane, s Step) error {
 		for _, pid := range p.ProcessesOn(s.Host, "slipway-agent") {
 			if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return err
@@ -408,7 +406,7 @@ func signalAgent(signal syscall.Signal) effect {
 
 // kill ends a process, if there is one.
 func kill(find func(*plane) int) effect {
-	return func(_ context.Context, p *plane, _ schedule.Step) error {
+	return func(_ context.Context, p *plane, _ Step) error {
 		pid := find(p)
 		if pid == 0 {
 			return nil
@@ -418,7 +416,7 @@ func kill(find func(*plane) int) effect {
 }
 
 func paused(yes bool) effect {
-	return func(ctx context.Context, p *plane, _ schedule.Step) error {
+	return func(ctx context.Context, p *plane, _ Step) error {
 		return p.patch(ctx, clusterResource, "local", patch{"add", "/spec/paused", yes})
 	}
 }
@@ -428,13 +426,13 @@ func second(number int) string { return "second-" + strconv.Itoa(number) }
 // classes of the ClusterClass whose templates are changed.
 var classes = []string{"machinePools", "machineDeployments"}
 
-func templates(r *rand.Rand, s *schedule.State) schedule.Arguments {
+func templates(r *rand.Rand, s *State) Arguments {
 	s.Made++
-	return schedule.Arguments{Value: s.Made, Pick: r.IntN(len(classes))}
+	return Arguments{Value: s.Made, Pick: r.IntN(len(classes))}
 }
 
 // rollOut gives the workers a bootstrap template that differs.
-func rollOut(ctx context.Context, p *plane, s schedule.Step) error {
+func rollOut(ctx context.Context, p *plane, s Step) error {
 	from, err := p.client.Resource(configResource).Namespace(namespace).Get(ctx, "slipway-local-worker", metav1.GetOptions{})
 	if err != nil {
 		return err
@@ -453,7 +451,7 @@ func rollOut(ctx context.Context, p *plane, s schedule.Step) error {
 }
 
 // removeSecret deletes the bootstrap data that the pool has now, and keeps it.
-func removeSecret(ctx context.Context, p *plane, _ schedule.Step) error {
+func removeSecret(ctx context.Context, p *plane, _ Step) error {
 	pools, err := p.client.Resource(poolResource).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -475,16 +473,16 @@ func removeSecret(ctx context.Context, p *plane, _ schedule.Step) error {
 	return p.remove(ctx, secretResource, name)
 }
 
-func restoreSecret(ctx context.Context, p *plane, _ schedule.Step) error {
+func restoreSecret(ctx context.Context, p *plane, _ Step) error {
 	return client.IgnoreAlreadyExists(p.create(ctx, secretResource, p.removed))
 }
 
 // kinds are what the planner sees of the faults. The one that is left out never fits.
-func kinds(without string) []schedule.Kind {
-	all := make([]schedule.Kind, 0, len(faults))
+func kinds(without string) []Kind {
+	all := make([]Kind, 0, len(faults))
 	for _, f := range faults {
 		if f.Name == without {
-			f.Fits = func(*schedule.State) bool { return false }
+			f.Fits = func(*State) bool { return false }
 		}
 		all = append(all, f.Kind)
 	}
@@ -492,20 +490,20 @@ func kinds(without string) []schedule.Kind {
 }
 
 // begin is the state of the first cluster as it is created.
-func begin() schedule.State {
-	s := schedule.State{Pool: 1, Deployment: 1}
+func begin() State {
+	s := State{Pool: 1, Deployment: 1}
 	for i := range hosts {
 		s.Hosts = append(s.Hosts, "host-"+strconv.Itoa(i+1))
 	}
 	return s
 }
 
-func faultsIn(steps []schedule.Step) int {
-	return len(slices.DeleteFunc(slices.Clone(steps), func(s schedule.Step) bool { return s.Undo }))
+func faultsIn(steps []Step) int {
+	return len(slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s.Undo }))
 }
 
 // count tells how often each fault was injected.
-func count(steps []schedule.Step) string {
+func count(steps []Step) string {
 	n := map[string]int{}
 	for _, s := range steps {
 		if !s.Undo {

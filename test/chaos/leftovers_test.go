@@ -20,8 +20,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
-	"github.com/slipway-dev/slipway/test/chaos/history"
-	"github.com/slipway-dev/slipway/test/chaos/schedule"
+	"github.com/slipway-dev/slipway/test/chaos/judge"
 )
 
 // leftover is something that a node may leave on its host. The scripts run on the host.
@@ -134,7 +133,7 @@ func (l left) String() string { return fmt.Sprintf("%s (%s) on %s", l.named, l.k
 const perFault = 3
 
 // leaveSome leaves a few things on a host that runs for a machine. On another one they would be the operator's.
-func leaveSome(ctx context.Context, p *plane, s schedule.Step) error {
+func leaveSome(ctx context.Context, p *plane, s Step) error {
 	random := rand.New(rand.NewPCG(uint64(s.Pick), 0))
 	var some []leftover
 	for _, i := range random.Perm(len(leftovers))[:perFault] {
@@ -279,7 +278,7 @@ func readyMessage(h *unstructured.Unstructured) string {
 func (r *run) sweep(ctx context.Context) []string {
 	violations, err := r.plane.sweep(ctx)
 	for _, v := range violations {
-		r.fail(v, history.Entry{Seen: time.Now()}, nil)
+		r.fail(v, judge.Entry{Seen: time.Now()}, nil)
 	}
 	if err != nil {
 		return []string{"what was left on hosts is not judged: " + err.Error()}
@@ -291,8 +290,8 @@ func (r *run) sweep(ctx context.Context) []string {
 func (r *run) release(ctx context.Context) {
 	r.plan.State.Pool, r.plan.State.Deployment = 0, 0
 	for n, f := range faults[:2] {
-		if err := f.apply(ctx, r.plane, schedule.Step{Kind: n, Name: f.Name}); err != nil {
-			r.fail(err.Error(), history.Entry{}, nil)
+		if err := f.apply(ctx, r.plane, Step{Kind: n, Name: f.Name}); err != nil {
+			r.fail(err.Error(), judge.Entry{}, nil)
 			return
 		}
 	}

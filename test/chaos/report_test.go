@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/slipway-dev/slipway/test/chaos/history"
 	"github.com/slipway-dev/slipway/test/chaos/judge"
 )
 
@@ -18,7 +17,7 @@ const around = 90 * time.Second
 
 // fail reports a violation: what it is, the schedule up to it, the history around it, and
 // how to repeat it. Without an entry there is no history to show.
-func (r *run) fail(message string, entry history.Entry, hosts []string) {
+func (r *run) fail(message string, entry judge.Entry, hosts []string) {
 	r.t.Helper()
 	var report strings.Builder
 	report.WriteString(message + "\n\nthe schedule up to it:\n")
@@ -51,12 +50,12 @@ func leftOut() string {
 }
 
 // save keeps the history and the logs.
-func (r *run) save(dir string, entries []history.Entry) error {
+func (r *run) save(dir string, entries []judge.Entry) error {
 	f, err := os.Create(filepath.Join(dir, "history.jsonl"))
 	if err != nil {
 		return err
 	}
-	err = errors.Join(history.Write(f, entries), f.Close())
+	err = errors.Join(judge.Write(f, entries), f.Close())
 	if r.plane == nil {
 		return err
 	}

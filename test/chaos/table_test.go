@@ -2,8 +2,6 @@ package chaos
 
 import (
 	"testing"
-
-	"github.com/slipway-dev/slipway/test/chaos/schedule"
 )
 
 // The table of faults is whole: what is undone can be, names are told apart, and each is
@@ -20,7 +18,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%q lacks an effect, or is undone and has no time for it", f.Name)
 		}
 	}
-	plan := schedule.New(1, kinds(""), begin())
+	plan := NewPlan(1, kinds(""), begin())
 	for range 60 {
 		for _, s := range plan.Round(faultsPerRound) {
 			delete(names, s.Name)
@@ -34,7 +32,7 @@ func TestFaults(t *testing.T) {
 // What is left out never happens, and all else does.
 func TestWithout(t *testing.T) {
 	t.Parallel()
-	plan, seen := schedule.New(1, kinds("kill the plane"), begin()), map[string]bool{}
+	plan, seen := NewPlan(1, kinds("kill the plane"), begin()), map[string]bool{}
 	for range 60 {
 		for _, s := range plan.Round(faultsPerRound) {
 			seen[s.Name] = true
@@ -49,7 +47,7 @@ func TestWithout(t *testing.T) {
 func TestPlansFitTheHosts(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(1000) {
-		plan := schedule.New(seed, kinds(""), begin())
+		plan := NewPlan(seed, kinds(""), begin())
 		for range 20 {
 			steps := plan.Round(faultsPerRound)
 			s := plan.State

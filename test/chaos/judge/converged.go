@@ -13,7 +13,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 // Want is what was asked for.
@@ -40,7 +39,7 @@ func (j *Judge) Missing(want Want) []string {
 	say := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
 	for _, name := range slices.Sorted(maps.Keys(w.unseen)) {
 		// One of a Cluster that is gone stays so.
-		if w.lost(name) && (name == history.Management || w.clusters[name] != nil) {
+		if w.lost(name) && (name == Management || w.clusters[name] != nil) {
 			say("cluster %q does not answer", name)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 // whole is a cluster of a control plane and a pool of one, and a free host.
@@ -108,7 +107,7 @@ func TestMissing(t *testing.T) {
 func TestAround(t *testing.T) {
 	t.Parallel()
 	p := new(planted).write(freeHost("host-1", 0), freeHost("host-10", 0), claimedBy("host-1", 1, "a"), claimedBy("host-1", 1, "a"), hostMachine("a", "host-1")).
-		add("", history.Entry{Verb: history.Injected, Text: "cut host-10"}).lose("local").wait(time.Hour).write(freeHost("host-1", 1))
+		add("", Entry{Verb: Injected, Text: "cut host-10"}).lose("local").wait(time.Hour).write(freeHost("host-1", 1))
 	lines, err := Around(p.entries, p.entries[2], time.Minute, []string{"host-1"})
 	if err != nil {
 		t.Fatal(err)

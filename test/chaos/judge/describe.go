@@ -11,15 +11,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 // Around are the lines of a history that concern some hosts, from so long before an entry
 // to so long after it. What says the same as the line before about an object is left out.
-func Around(entries []history.Entry, center history.Entry, span time.Duration, hosts []string) ([]string, error) {
+func Around(entries []Entry, center Entry, span time.Duration, hosts []string) ([]string, error) {
 	w, last := newWorld(), map[string]string{}
 	var lines []string
-	for _, e := range history.Order(entries) {
+	for _, e := range Order(entries) {
 		c, err := w.apply(e)
 		if err != nil {
 			return nil, err
@@ -59,7 +58,7 @@ func describe(c change) string {
 	}
 	switch o := o.(type) {
 	case nil:
-		if c.Verb == history.Injected || c.Verb == history.Undone {
+		if c.Verb == Injected || c.Verb == Undone {
 			return fmt.Sprintf("fault %s: %s ", strings.ToLower(string(c.Verb)), c.Text)
 		}
 		return fmt.Sprintf("cluster %q %s", c.Cluster, strings.ToLower(string(c.Verb)))

@@ -3,8 +3,6 @@ package judge
 import (
 	"fmt"
 	"time"
-
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 // Limits are how long what takes its time may take.
@@ -23,7 +21,7 @@ type Violation struct {
 	// Message tells what was seen.
 	Message string
 	// Entry is the one that broke the rule, or with which its time was over.
-	Entry history.Entry
+	Entry Entry
 	// Hosts are the names of the hosts that are concerned.
 	Hosts []string
 }
@@ -75,7 +73,7 @@ func New(limits Limits) *Judge {
 }
 
 // Observe returns what an entry violates. An object that cannot be read is an error.
-func (j *Judge) Observe(e history.Entry) ([]Violation, error) {
+func (j *Judge) Observe(e Entry) ([]Violation, error) {
 	c, err := j.world.apply(e)
 	if err != nil {
 		return nil, err
@@ -90,10 +88,10 @@ func (j *Judge) Observe(e history.Entry) ([]Violation, error) {
 }
 
 // History judges a whole history, in whichever order its entries are.
-func History(entries []history.Entry, limits Limits) ([]Violation, error) {
+func History(entries []Entry, limits Limits) ([]Violation, error) {
 	j := New(limits)
 	var violations []Violation
-	for _, e := range history.Order(entries) {
+	for _, e := range Order(entries) {
 		found, err := j.Observe(e)
 		if err != nil {
 			return nil, err

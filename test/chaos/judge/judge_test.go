@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 var limits = Limits{NodeAbsent: time.Minute, NodeNotReady: 5 * time.Minute, Lag: 10 * time.Second}
@@ -72,10 +71,10 @@ func TestRules(t *testing.T) {
 		{"a claim while the former Machine is there", new(planted).write(
 			freeHost("host-1", 0), claimedBy("host-1", 1, "a"), machine(a), freeHost("host-1", 1), claimedBy("host-1", 2, "b")), []string{oneMachine}},
 		{"two HostMachines name a host", new(planted).write(a, b), []string{oneMachine}},
-		{"two HostMachines name a host, which is seen the other way round", &planted{entries: []history.Entry{
-			{Seen: began, Verb: history.Deleted, Revision: 3, Object: stored(a)},
-			{Seen: began, Verb: history.Written, Revision: 2, Object: stored(b)},
-			{Seen: began, Verb: history.Written, Revision: 1, Object: stored(a)},
+		{"two HostMachines name a host, which is seen the other way round", &planted{entries: []Entry{
+			{Seen: began, Verb: Deleted, Revision: 3, Object: stored(a)},
+			{Seen: began, Verb: Written, Revision: 2, Object: stored(b)},
+			{Seen: began, Verb: Written, Revision: 1, Object: stored(a)},
 		}}, []string{oneMachine}},
 
 		{"two hosts with one claim", new(planted).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a"), freeHost("host-2", 0), claimedBy("host-2", 1, "a")), []string{oneHost}},

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 // deletedNode is one that may have had a machine still.
@@ -24,7 +22,7 @@ func nodesOutlive(limits Limits) rule {
 		if before, after, ok := versions[*corev1.Node](c); ok && after == nil && before.Spec.ProviderID != "" {
 			deleted = append(deleted, deletedNode{before.Name, c.Cluster, before.Spec.ProviderID, c.Seen})
 		}
-		if w.lost(history.Management) {
+		if w.lost(Management) {
 			return nil
 		}
 		var findings []finding

@@ -15,18 +15,17 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // planted is a history made by hand. Each entry has the next revision, a second later.
 type planted struct {
-	entries []history.Entry
+	entries []Entry
 	now     time.Time
 }
 
-func (p *planted) add(cluster string, e history.Entry) *planted {
+func (p *planted) add(cluster string, e Entry) *planted {
 	if p.now.IsZero() {
 		p.now = began
 	}
@@ -41,31 +40,31 @@ func (p *planted) add(cluster string, e history.Entry) *planted {
 
 func (p *planted) write(objects ...client.Object) *planted {
 	for _, o := range objects {
-		p.add(clusterOf(o), history.Entry{Verb: history.Written, Object: stored(o)})
+		p.add(clusterOf(o), Entry{Verb: Written, Object: stored(o)})
 	}
 	return p
 }
 
 func (p *planted) unseen(o client.Object) *planted {
-	return p.add(clusterOf(o), history.Entry{Verb: history.Written, Unseen: true, Object: stored(o)})
+	return p.add(clusterOf(o), Entry{Verb: Written, Unseen: true, Object: stored(o)})
 }
 
 func (p *planted) remove(o client.Object) *planted {
-	return p.add(clusterOf(o), history.Entry{Verb: history.Deleted, Object: stored(o)})
+	return p.add(clusterOf(o), Entry{Verb: Deleted, Object: stored(o)})
 }
 
 func (p *planted) lose(cluster string) *planted {
-	return p.add(cluster, history.Entry{Verb: history.Lost, Text: "all"})
+	return p.add(cluster, Entry{Verb: Lost, Text: "all"})
 }
 
 func (p *planted) find(cluster string) *planted {
-	return p.add(cluster, history.Entry{Verb: history.Found, Text: "all"})
+	return p.add(cluster, Entry{Verb: Found, Text: "all"})
 }
 
 // wait lets time go by, until something that concerns nobody happens.
 func (p *planted) wait(d time.Duration) *planted {
 	p.now = p.now.Add(d)
-	return p.add("", history.Entry{Verb: history.Injected, Text: "nothing"})
+	return p.add("", Entry{Verb: Injected, Text: "nothing"})
 }
 
 // clusterOf is where an object lives.
@@ -73,7 +72,7 @@ func clusterOf(o client.Object) string {
 	if _, ok := o.(*corev1.Node); ok {
 		return "local"
 	}
-	return history.Management
+	return Management
 }
 
 func stored(o client.Object) *unstructured.Unstructured {

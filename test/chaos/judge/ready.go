@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 // lie is a machine that says more of itself than its Node.
@@ -28,10 +27,10 @@ func readyIsTrue(limits Limits) rule {
 	lies := map[types.UID]*lie{}
 	allowed := map[string]time.Duration{nodeAbsent: limits.NodeAbsent, nodeNotReady: limits.NodeNotReady}
 	return func(w *world, c change) []finding {
-		if c.Verb == history.Lost || c.Verb == history.Found {
+		if c.Verb == Lost || c.Verb == Found {
 			clear(lies)
 		}
-		if w.lost(history.Management) {
+		if w.lost(Management) {
 			return nil
 		}
 		var findings []finding

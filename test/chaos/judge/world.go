@@ -12,7 +12,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/test/chaos/history"
 )
 
 // objects of one kind by name. All of them are in one namespace.
@@ -45,7 +44,7 @@ func newWorld() *world {
 // change is an entry and what it changes. before is nil for a new object, after for one
 // that is gone; both are nil when the kind concerns nobody.
 type change struct {
-	history.Entry
+	Entry
 	before, after client.Object
 }
 
@@ -57,21 +56,21 @@ func versions[T client.Object](c change) (before, after T, ok bool) {
 }
 
 // apply brings the world to where it is after an entry.
-func (w *world) apply(e history.Entry) (change, error) {
+func (w *world) apply(e Entry) (change, error) {
 	c := change{Entry: e}
 	switch e.Verb {
-	case history.Lost:
+	case Lost:
 		if w.unseen[e.Cluster] == nil {
 			w.unseen[e.Cluster] = map[string]bool{}
 		}
 		w.unseen[e.Cluster][e.Text] = true
 		return c, nil
-	case history.Found:
+	case Found:
 		delete(w.unseen[e.Cluster], e.Text)
 		return c, nil
-	case history.Injected, history.Undone:
+	case Injected, Undone:
 		return c, nil
-	case history.Written, history.Deleted:
+	case Written, Deleted:
 	}
 	var err error
 	switch e.Kind() {
@@ -104,11 +103,11 @@ func (w *world) apply(e history.Entry) (change, error) {
 }
 
 // put is one version of an object, whose fields become those of into.
-func put[T client.Object](all objects[T], e history.Entry, into T, c *change) error {
+func put[T client.Object](all objects[T], e Entry, into T, c *change) error {
 	if before, ok := all[e.Name()]; ok {
 		c.before = before
 	}
-	if e.Verb == history.Deleted {
+	if e.Verb == Deleted {
 		delete(all, e.Name())
 		return nil
 	}

@@ -1,4 +1,4 @@
-package history
+package judge
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func at(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 
 // A watch that lags shows an early write late; resourceVersions tell.
 func TestOrder(t *testing.T) {

@@ -1,4 +1,4 @@
-package observe
+package chaos
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	kubetesting "k8s.io/client-go/testing"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/test/chaos/history"
+	"github.com/slipway-dev/slipway/test/chaos/judge"
 )
 
 var nodes = Resource{Version: "v1", Resource: "nodes"}
@@ -114,7 +114,7 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	if got := log.Since(8); len(got) != 1 || got[0].Verb != history.Deleted {
+	if got := log.Since(8); len(got) != 1 || got[0].Verb != judge.Deleted {
 		t.Errorf("the last entry is %+v", got)
 	}
 	cancel()

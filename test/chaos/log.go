@@ -1,23 +1,23 @@
-package observe
+package chaos
 
 import (
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/slipway-dev/slipway/test/chaos/history"
+	"github.com/slipway-dev/slipway/test/chaos/judge"
 )
 
 // Log collects entries from several watches.
 type Log struct {
 	mu      sync.Mutex
-	entries []history.Entry
+	entries []judge.Entry
 	// newest revision of each cluster.
 	newest map[string]uint64
 }
 
 // Add appends an entry that is seen now.
-func (l *Log) Add(e history.Entry) {
+func (l *Log) Add(e judge.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.newest == nil {
@@ -29,10 +29,10 @@ func (l *Log) Add(e history.Entry) {
 }
 
 // Entries are those so far.
-func (l *Log) Entries() []history.Entry { return l.Since(0) }
+func (l *Log) Entries() []judge.Entry { return l.Since(0) }
 
 // Since are the entries from a number on.
-func (l *Log) Since(n int) []history.Entry {
+func (l *Log) Since(n int) []judge.Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.entries[n:])

@@ -1,4 +1,4 @@
-package schedule
+package chaos
 
 import (
 	"cmp"
@@ -96,8 +96,8 @@ type Plan struct {
 	number int
 }
 
-// New begins a plan.
-func New(seed uint64, kinds []Kind, state State) *Plan {
+// NewPlan begins a plan.
+func NewPlan(seed uint64, kinds []Kind, state State) *Plan {
 	return &Plan{State: state, random: rand.New(rand.NewPCG(seed, 0)), kinds: kinds}
 }
 

@@ -1,4 +1,4 @@
-package observe
+package chaos
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/slipway-dev/slipway/test/chaos/history"
+	"github.com/slipway-dev/slipway/test/chaos/judge"
 )
 
 // retry is the pause before a cluster that does not answer is asked again.
@@ -68,7 +68,7 @@ func Follow(ctx context.Context, log *Log, cluster string, resource Resource, co
 func (s *stream) lose() {
 	if !s.lost {
 		s.lost, s.lostAt = true, s.log.newestOf(s.cluster)
-		s.log.Add(history.Entry{Cluster: s.cluster, Verb: history.Lost, Text: s.resource.Resource})
+		s.log.Add(judge.Entry{Cluster: s.cluster, Verb: judge.Lost, Text: s.resource.Resource})
 	}
 	s.client = nil
 }
@@ -115,7 +115,7 @@ func (s *stream) once(ctx context.Context) (err error) {
 func (s *stream) find() {
 	if s.lost {
 		s.lost = false
-		s.log.Add(history.Entry{Cluster: s.cluster, Verb: history.Found, Text: s.resource.Resource})
+		s.log.Add(judge.Entry{Cluster: s.cluster, Verb: judge.Found, Text: s.resource.Resource})
 	}
 }
 
@@ -143,7 +143,7 @@ func (s *stream) list(ctx context.Context) error {
 	for key, o := range s.known {
 		if !here[key] {
 			delete(s.known, key)
-			s.log.Add(history.Entry{Cluster: s.cluster, Verb: history.Deleted, Revision: at, Unseen: true, Object: o})
+			s.log.Add(judge.Entry{Cluster: s.cluster, Verb: judge.Deleted, Revision: at, Unseen: true, Object: o})
 		}
 	}
 	s.revision, s.lostAt = list.GetResourceVersion(), 0
@@ -153,13 +153,13 @@ func (s *stream) list(ctx context.Context) error {
 func (s *stream) written(o *unstructured.Unstructured, unseen bool) {
 	o.SetManagedFields(nil)
 	s.known[o.GetNamespace()+"/"+o.GetName()] = o
-	s.log.Add(history.Entry{Cluster: s.cluster, Verb: history.Written, Revision: revision(o), Unseen: unseen, Object: o})
+	s.log.Add(judge.Entry{Cluster: s.cluster, Verb: judge.Written, Revision: revision(o), Unseen: unseen, Object: o})
 }
 
 func (s *stream) deleted(o *unstructured.Unstructured) {
 	o.SetManagedFields(nil)
 	delete(s.known, o.GetNamespace()+"/"+o.GetName())
-	s.log.Add(history.Entry{Cluster: s.cluster, Verb: history.Deleted, Revision: revision(o), Object: o})
+	s.log.Add(judge.Entry{Cluster: s.cluster, Verb: judge.Deleted, Revision: revision(o), Object: o})
 }
 
 // revision of an object, by which all writes of one API server are ordered.

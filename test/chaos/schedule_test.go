@@ -1,4 +1,4 @@
-package schedule
+package chaos
 
 import (
 	"math/rand/v2"
@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-const plane = "the plane"
+const somePlane = "the plane"
 
-// kinds are one that is undone, one that holds a part, and one that is done at once.
-var kinds = []Kind{
+// planned are one that is undone, one that holds a part, and one that is done at once.
+var planned = []Kind{
 	{Name: "cut", Fits: func(s *State) bool { return len(s.FreeHosts()) > 0 }, Draw: drawHost, Longest: 30 * time.Second},
-	{Name: "kill", Draw: func(*rand.Rand, *State) Arguments { return Arguments{} }, Holds: plane, Longest: 10 * time.Second},
+	{Name: "kill", Draw: func(*rand.Rand, *State) Arguments { return Arguments{} }, Holds: somePlane, Longest: 10 * time.Second},
 	{Name: "cycle", Fits: func(s *State) bool { return len(s.FreeHosts()) > 0 }, Draw: drawHost},
-	{Name: "pause", Draw: func(*rand.Rand, *State) Arguments { return Arguments{} }, Needs: plane, Holds: "the cluster", Longest: 10 * time.Second},
-	{Name: "scale", Needs: plane, Draw: func(r *rand.Rand, s *State) Arguments {
+	{Name: "pause", Draw: func(*rand.Rand, *State) Arguments { return Arguments{} }, Needs: somePlane, Holds: "the cluster", Longest: 10 * time.Second},
+	{Name: "scale", Needs: somePlane, Draw: func(r *rand.Rand, s *State) Arguments {
 		s.Pool = r.IntN(s.Pool + s.Spare() + 1)
 		return Arguments{Value: s.Pool}
 	}},
@@ -27,7 +27,7 @@ func drawHost(r *rand.Rand, s *State) Arguments {
 }
 
 func rounds(seed uint64) [][]Step {
-	p := New(seed, kinds, State{Hosts: []string{"a", "b", "c", "d"}, Pool: 1})
+	p := NewPlan(seed, planned, State{Hosts: []string{"a", "b", "c", "d"}, Pool: 1})
 	return [][]Step{p.Round(12), p.Round(12), p.Round(12)}
 }
 
@@ -49,11 +49,11 @@ func TestEachRoundUndoesWhatItInjects(t *testing.T) {
 			injected := 0
 			for _, s := range steps {
 				what := s.Host
-				if kinds[s.Kind].Holds != "" {
-					what = kinds[s.Kind].Holds
+				if planned[s.Kind].Holds != "" {
+					what = planned[s.Kind].Holds
 				}
 				switch {
-				case kinds[s.Kind].Needs == plane && held[plane] != 0:
+				case planned[s.Kind].Needs == somePlane && held[somePlane] != 0:
 					t.Fatalf("seed %d: %s without a plane", seed, s)
 				case s.Undo && held[what] != s.Number+1:
 					t.Fatalf("seed %d: %s, which was not injected", seed, s)
@@ -66,7 +66,7 @@ func TestEachRoundUndoesWhatItInjects(t *testing.T) {
 					t.Fatalf("seed %d: %s is before the step before", seed, s)
 				}
 				injected++
-				if kinds[s.Kind].Longest > 0 {
+				if planned[s.Kind].Longest > 0 {
 					held[what] = s.Number + 1
 				}
 			}
