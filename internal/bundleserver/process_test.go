@@ -28,7 +28,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // Variables that make this program one that a test kills or measures.
@@ -204,7 +204,7 @@ func (w *world) alone(b *testing.B) process {
 	w.store.Dir = filepath.Join(dir, "store")
 	w.load(w.layout(runtime.GOARCH, w.signer), newer)
 	w.options(dir)
-	p := process{address: "127.0.0.1:" + strconv.Itoa(ports.Free(b))}
+	p := process{address: "127.0.0.1:" + strconv.Itoa(shared.FreePort(b))}
 	d, err := hostbundle.OpenDirectory(w.store.Dir)
 	if err != nil {
 		b.Fatal(err)

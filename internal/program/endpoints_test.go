@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // TestEndpointsLimitConnections holds that the endpoints of a manager answer, and that each has a limit of connections
@@ -82,8 +82,8 @@ func TestEndpointsLimitConnections(t *testing.T) {
 // endpoints runs a manager, which needs no API server but for who is authorized.
 func endpoints(t *testing.T) Endpoints {
 	t.Helper()
-	at := func() string { return fmt.Sprintf("127.0.0.1:%d", ports.Free(t)) }
-	e := Endpoints{Probes: at(), Metrics: at(), WebhookHost: "127.0.0.1", WebhookPort: ports.Free(t), WebhookCertDir: t.TempDir()}
+	at := func() string { return fmt.Sprintf("127.0.0.1:%d", shared.FreePort(t)) }
+	e := Endpoints{Probes: at(), Metrics: at(), WebhookHost: "127.0.0.1", WebhookPort: shared.FreePort(t), WebhookCertDir: t.TempDir()}
 	certificate, key, err := certutil.GenerateSelfSignedCertKey("webhooks", nil, nil)
 	if err := errors.Join(err, os.WriteFile(filepath.Join(e.WebhookCertDir, "tls.crt"), certificate, 0o600), os.WriteFile(filepath.Join(e.WebhookCertDir, "tls.key"), key, 0o600)); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
@@ -109,7 +109,7 @@ func engine(t *testing.T, kit *judge.Kit) (subject judge.Subject, hooks string) 
 			objects = append(objects, o)
 		}
 	}
-	free, err := ports.Find(2)
+	free, err := shared.FreePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}

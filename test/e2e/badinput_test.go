@@ -15,7 +15,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/logs"
 )
@@ -223,7 +223,7 @@ func unchangeable(_ *testing.T, p *plane) {
 	// Another state directory with the name of this plane would tear it down.
 	q := *p
 	q.StateDir = filepath.Join(p.t.TempDir(), "s")
-	q.refused([]string{"up", "--no-cluster", "--api-port", strconv.Itoa(ports.Free(p.t))}, p.StateDir, "--name")
+	q.refused([]string{"up", "--no-cluster", "--api-port", strconv.Itoa(shared.FreePort(p.t))}, p.StateDir, "--name")
 	if _, err := os.Stat(q.StateDir); !os.IsNotExist(err) {
 		p.t.Errorf("a state directory was left: %v", err)
 	}

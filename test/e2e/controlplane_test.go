@@ -15,7 +15,6 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 const (
@@ -264,7 +263,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 		return p.mustKubectl("local", "get", "lease", "-n", "kube-system", "slipway-control-plane-endpoint", "-o", "jsonpath={.spec.leaseTransitions} {.spec.holderIdentity}")
 	}
 	before := term()
-	prober := probe.Start(t, p.Name, probe.APIServer(p.endpoint))
+	prober := live.StartProber(t, p.Name, live.AskAPIServer(p.endpoint))
 	begin := time.Now()
 	killed := p.ProcessesOn(name, "slipway-agent")
 	for _, pid := range killed {
@@ -293,7 +292,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 // takeOver breaks the holder and measures until the API answers at the address.
 func takeOver(t *testing.T, p *plane, name string, fault ...string) {
 	t.Helper()
-	prober := probe.Start(t, p.Name, probe.APIServer(p.endpoint))
+	prober := live.StartProber(t, p.Name, live.AskAPIServer(p.endpoint))
 	prober.AnswerAfter(t, time.Now(), time.Minute)
 	begin := time.Now()
 	p.must(time.Minute, append(append([]string{"host"}, fault...), name)...)
@@ -312,7 +311,7 @@ func whole(t *testing.T, p *plane) {
 	t.Helper()
 	for _, m := range controlPlanes(p) {
 		address := p.mustKubectl("", "get", "host", m.host(), "-o", `jsonpath={.status.node.addresses[0]}`)
-		prober := probe.Start(t, p.Name, probe.APIServer(address))
+		prober := live.StartProber(t, p.Name, live.AskAPIServer(address))
 		prober.AnswerAfter(t, time.Now(), 3*time.Minute)
 		prober.End()
 	}

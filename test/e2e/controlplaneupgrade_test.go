@@ -13,7 +13,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/test/live"
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // inPlaceCluster has three control planes that must not be replaced.
@@ -48,7 +47,7 @@ func TestControlPlaneInPlace(t *testing.T) {
 	// There is no fourth host.
 	p.mustKubectl("", "patch", kcp, "--type", "merge", "-p", `{"spec":{"rollout":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":0}}}}}`)
 	before := identities(p)
-	prober := probe.Start(t, p.Name, probe.APIServer(p.endpoint))
+	prober := live.StartProber(t, p.Name, live.AskAPIServer(p.endpoint))
 	begin := time.Now()
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 

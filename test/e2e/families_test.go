@@ -12,7 +12,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // virtualIPv6 is the control-plane endpoint of clusters of IPv6.
@@ -146,7 +145,7 @@ func (f family) podNetwork(t *testing.T, p *plane) {
 	p.apply("local", strings.NewReplacer(
 		"spec:\n  selector: {app: echo}\n  ports:", "spec:\n  ipFamilyPolicy: "+policy+"\n  selector: {app: echo}\n  ports:",
 		"      affinity:\n", "      tolerations: [{operator: Exists}]\n      affinity:\n", // There is one worker.
-	).Replace(probe.Workload))
+	).Replace(live.Workload))
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 	bothAnswer(t, p)
 	services := strings.Fields(p.mustKubectl("local", "get", "service", "echo", "-o", "jsonpath={.spec.clusterIPs[*]}"))

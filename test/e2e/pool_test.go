@@ -12,7 +12,6 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // poolHealthCheck looks at the machines of the pool.
@@ -39,7 +38,7 @@ func TestPool(t *testing.T) {
 	// One host is spare: for the surge, and in place of a dead one.
 	p.up("--fast", "--hosts", "4", "-f", file)
 	p.eventually(time.Minute, "three nodes of v1.35.4", all(readyNodes(3), poolReady(2), nodesOf("v1.35.4", 3)))
-	p.apply("local", probe.Workload+"---"+probe.Budget+"---"+probe.Door)
+	p.apply("local", live.Workload+"---"+live.Budget+"---"+live.NodePort)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 
 	for _, step := range []struct {
@@ -61,7 +60,7 @@ func TestPool(t *testing.T) {
 }
 
 func rollingUpgrade(t *testing.T, p *plane) {
-	prober := probe.Start(t, p.Name, anyNode(p))
+	prober := live.StartProber(t, p.Name, anyNode(p))
 	begin := prober.AnswerAfter(t, time.Now(), time.Minute)
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 	host := joining(t, p, 5*time.Minute)
@@ -138,7 +137,7 @@ func anyNode(p *plane) func() error {
 	for _, h := range p.status().Hosts {
 		addresses = append(addresses, h.Addresses[:min(1, len(h.Addresses))]...)
 	}
-	return probe.AnyDoor(addresses)
+	return live.AskNodePort(addresses)
 }
 
 // deadHost switches a host of the pool off for good. The spare one takes its place, and

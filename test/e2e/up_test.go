@@ -14,7 +14,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/monitoring"
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // TestUp is the life of a plane as the README tells it.
@@ -143,7 +142,7 @@ func columns(t *testing.T, p *plane) {
 }
 
 func service(t *testing.T, p *plane) {
-	p.apply("local", probe.Workload)
+	p.apply("local", live.Workload)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 	nodes := strings.Fields(p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].spec.nodeName}"))
 	if len(nodes) != 2 || nodes[0] == nodes[1] {

@@ -11,7 +11,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // oldCluster is a cluster of v1.35.4 with the workers given.
@@ -54,7 +53,7 @@ func TestUpgradeInPlace(t *testing.T) {
 	// A kubelet must not be newer than its API server.
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
 	p.eventually(5*time.Minute, "control plane of v1.36.3", all(readyNodes(3), nodesOf("v1.36.3", 1)))
-	p.apply("local", probe.Workload+"---"+probe.Budget)
+	p.apply("local", live.Workload+"---"+live.Budget)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 
 	worker := workerOf(p, "v1.35.4")

@@ -23,7 +23,7 @@ var elsewhere = map[string]string{
 	"nodebundle/echo":             "a program of pods for tests and the tutorial",
 	"sdk/hooktest":                "for tests",
 	"internal/testenv":            "for tests",
-	"internal/testenv/ports":      "for tests",
+	"internal/testenv/shared":     "for tests",
 }
 
 // TestServersBoundTheirConnections holds that every http.Server of the product ends connections that say nothing, and

@@ -82,7 +82,7 @@ var timed = map[string]struct {
 	"test/e2e/upgrade_test.go":                                    {2, "reads a log often"},
 	"test/live/turn.go":                                           {1, "the pause of a poll for a place"},
 	"test/live/turn_test.go":                                      {2, "a place is held for a while; a process that is killed"},
-	"test/probe/probe.go":                                         {4, "measures the gap between two answers"},
+	"test/live/probe.go":                                          {4, "measures the gap between two answers"},
 	"test/simagent/executor.go":                                   {1, "how long a played operation takes"},
 }
 

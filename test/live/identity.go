@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // Plane is what makes one plane another than all others on the machine. Its network
@@ -24,7 +24,7 @@ type Plane struct {
 // New gives a test a plane of its own.
 func New(t testing.TB) Plane {
 	t.Helper()
-	port := ports.Free(t)
+	port := shared.FreePort(t)
 	name := fmt.Sprintf("planetest-%d", port)
 	return Plane{Name: name, Port: port, StateDir: filepath.Join(t.TempDir(), name)}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // Programs is the folder of prometheus and promtool, which `make prometheus` fills.
@@ -37,7 +37,7 @@ func Start(t *testing.T, bin string, environ []string, configuration string) *Pr
 	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port, err := ports.Find(1)
+	port, err := shared.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/extensionproject"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // TestExtensionInit makes projects by the command line that a tag installs: each requires
@@ -108,7 +108,7 @@ func testImage(t *testing.T, o *outsider) {
 // testRun serves a project by its Makefile, and checks it.
 func testRun(t *testing.T, o *outsider, plugin string) {
 	t.Helper()
-	address := net.JoinHostPort("localhost", strconv.Itoa(ports.Free(t)))
+	address := net.JoinHostPort("localhost", strconv.Itoa(shared.FreePort(t)))
 	serving := exec.CommandContext(t.Context(), "make", "run", "ADDRESS="+address)
 	serving.Dir, serving.Env = o.dir, append(slices.Clone(o.env), "MAKEFLAGS=")
 	serving.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // make, go and the extension end together

@@ -19,8 +19,8 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 const (
@@ -67,8 +67,8 @@ func TestHostBundles(t *testing.T) {
 	if _, err := os.Stat(Program(bin)); err != nil || os.Geteuid() != 0 {
 		rights.Skip(t, "needs root and a registry; run `make build registry`, and set SLIPWAY_BIN to the folder of programs")
 	}
-	layout, key, shared := bundles(t)
-	port := ports.Free(t)
+	layout, key, common := bundles(t)
+	port := shared.FreePort(t)
 	r := New(t, bin, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	r.Serve(t)
 	for _, tag := range []string{older, newer} {
@@ -88,7 +88,7 @@ func TestHostBundles(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// A mirror that is down is passed over; without a version the newest is installed.
-	gone := ports.Free(t)
+	gone := shared.FreePort(t)
 	h.flags = append([]string{"--from", fmt.Sprintf("oci://127.0.0.1:%d/%s", gone, repository)}, h.flags...)
 	if out, err := h.install(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -98,7 +98,7 @@ func TestHostBundles(t *testing.T) {
 			t.Errorf("the kubelet of %s is %q", version, got)
 		}
 	}
-	if n := strings.Count(r.Log(t), "GET /v2/"+repository+"/blobs/"+shared+" "); n != 1 {
+	if n := strings.Count(r.Log(t), "GET /v2/"+repository+"/blobs/"+common+" "); n != 1 {
 		t.Errorf("the component that both versions have was asked for %d times, want once", n)
 	}
 
@@ -128,7 +128,7 @@ func TestHostBundles(t *testing.T) {
 
 // bundles writes a layout with two versions, and tells the digest of the component that both
 // have.
-func bundles(t *testing.T) (layout, publicKey, shared string) {
+func bundles(t *testing.T) (layout, publicKey, common string) {
 	t.Helper()
 	dir := t.TempDir()
 	layout, publicKey = filepath.Join(dir, "layout"), filepath.Join(dir, "key.pub")

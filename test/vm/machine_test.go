@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // variable asks for the tests with machines; `make test-vm` sets it.
@@ -35,7 +35,7 @@ func newMachine(t *testing.T) *Machine {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
-	m, err := NewMachine(t.Context(), disk, folder, ports.Free(t))
+	m, err := NewMachine(t.Context(), disk, folder, shared.FreePort(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 const (
@@ -58,10 +58,10 @@ func startAPIServer(t *testing.T) *apiServer {
 	tokens := adminToken + ",admin,admin,system:masters\n" +
 		bootstrapToken + `,system:bootstrap:abcdef,bootstrap,"system:bootstrappers:slipway:ns"` + "\n"
 	writeFile(t, filepath.Join(dir, "tokens"), tokens)
-	etcd, peer := fmt.Sprintf("http://127.0.0.1:%d", ports.Free(t)), fmt.Sprintf("http://127.0.0.1:%d", ports.Free(t))
+	etcd, peer := fmt.Sprintf("http://127.0.0.1:%d", shared.FreePort(t)), fmt.Sprintf("http://127.0.0.1:%d", shared.FreePort(t))
 	start(t, filepath.Join(assets, "etcd"), "--data-dir", filepath.Join(dir, "etcd"), "--unsafe-no-fsync",
 		"--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", peer)
-	port := ports.Free(t)
+	port := shared.FreePort(t)
 	s.url = fmt.Sprintf("https://127.0.0.1:%d", port)
 	start(t, filepath.Join(assets, "kube-apiserver"), "--etcd-servers", etcd, "--secure-port", fmt.Sprint(port), "--bind-address", "127.0.0.1",
 		"--cert-dir", filepath.Join(dir, "serving"), "--client-ca-file", filepath.Join(dir, "ca.crt"), "--token-auth-file", filepath.Join(dir, "tokens"),

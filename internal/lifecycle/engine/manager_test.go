@@ -32,7 +32,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -77,14 +77,14 @@ func startEngineAs(t *testing.T, config *rest.Config, namespace string, change f
 	ca, dir := hooktest.NewCA(t), t.TempDir()
 	ca.Files(dir, "tls")
 	o := engine.DefaultOptions()
-	o.ExtensionAddress, o.CertDir, o.DrainDelay = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(t))), dir, 0
+	o.ExtensionAddress, o.CertDir, o.DrainDelay = net.JoinHostPort("127.0.0.1", strconv.Itoa(shared.FreePort(t))), dir, 0
 	callers := hooktest.NewCA(t)
 	o.ExtensionClientCAFile, o.ExtensionClientNames = filepath.Join(dir, "callers.crt"), []string{"core"}
 	if err := os.WriteFile(o.ExtensionClientCAFile, callers.PEM, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	o.WebhookHost = "127.0.0.1"
-	o.WebhookPort = ports.Free(t)
+	o.WebhookPort = shared.FreePort(t)
 	o.MetricsAddress, o.ProbeAddress, o.SkipNameValidation = "0", "0", true
 	o.LeaderElect, o.LeaderElectionNamespace = true, namespace
 	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 3*time.Second, 2*time.Second, 200*time.Millisecond

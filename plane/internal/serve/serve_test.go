@@ -28,7 +28,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/plane/internal/component"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
@@ -40,7 +40,7 @@ const testNamespace = "tenant"
 func TestPlane(t *testing.T) {
 	level.Deep(t)
 	dir := t.TempDir()
-	args := []string{dir, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports.Free(t))), strconv.Itoa(ports.Free(t))}
+	args := []string{dir, net.JoinHostPort("127.0.0.1", strconv.Itoa(shared.FreePort(t))), strconv.Itoa(shared.FreePort(t))}
 
 	first := start(t, args)
 	t.Run("administrator's kubeconfig is private", first.kubeconfigIsPrivate)

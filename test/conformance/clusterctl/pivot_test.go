@@ -18,7 +18,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/test/live"
-	"github.com/slipway-dev/slipway/test/probe"
 )
 
 // A cluster of real kubelets that `slipway up` made goes to another plane and back while
@@ -91,7 +90,7 @@ func TestPivot(t *testing.T) {
 type pivot struct {
 	t      *testing.T
 	home   *livePlane
-	prober *probe.Prober
+	prober *live.Prober
 }
 
 func (p *pivot) startWorkload() {
@@ -101,7 +100,7 @@ func (p *pivot) startWorkload() {
 		p.t.Errorf("clusterctl get kubeconfig writes %+v: %v", told, err)
 	}
 	workload := &user{t: p.t, kubeconfig: p.home.slipway("kubeconfig", "local")}
-	workload.kubectl(strings.Join([]string{probe.Workload, probe.Budget, probe.Door}, "---"), "apply", "-f", "-")
+	workload.kubectl(strings.Join([]string{live.Workload, live.Budget, live.NodePort}, "---"), "apply", "-f", "-")
 	workload.kubectl("", "rollout", "status", "deployment/echo", "--timeout=5m")
 	var addresses []string
 	for _, h := range hosts(p.t, p.home) {
@@ -111,7 +110,7 @@ func (p *pivot) startWorkload() {
 			}
 		}
 	}
-	p.prober = probe.Start(p.t, p.home.Name, probe.AnyDoor(addresses))
+	p.prober = live.StartProber(p.t, p.home.Name, live.AskNodePort(addresses))
 	p.prober.AnswerAfter(p.t, time.Now(), live.Patience(time.Minute))
 }
 

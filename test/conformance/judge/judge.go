@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // Options of a plane.
@@ -205,7 +205,7 @@ func (p *Plane) install(ctx context.Context, s Subject) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	free, err := ports.Find(1)
+	free, err := shared.FreePorts(1)
 	if err != nil {
 		return 0, err
 	}
@@ -217,7 +217,7 @@ func (p *Plane) startManager(ctx context.Context, s Subject, webhooks int) (_ *p
 	if err != nil {
 		return nil, "", err
 	}
-	free, err := ports.Find(1)
+	free, err := shared.FreePorts(1)
 	if err != nil {
 		return nil, "", err
 	}

@@ -23,7 +23,7 @@ func history(t *testing.T, namespace string) []lifecyclev1.Step {
 		{Name: "go", Approval: &lifecyclev1.ApprovalStep{}},
 		jobStep(t, "check", failsOnce),
 		{Name: "change", Webhook: &lifecyclev1.WebhookStep{
-			URL: shared.server.URL + "/" + namespace, CABundle: string(certificateOf(shared.server)), SecretName: "signing",
+			URL: all.server.URL + "/" + namespace, CABundle: string(certificateOf(all.server)), SecretName: "signing",
 		}},
 		{Name: "addon", Apply: &lifecyclev1.ApplyStep{Sources: []lifecyclev1.ManifestSource{{Kind: "ConfigMap", Name: "addon"}}}},
 		{Name: "ready", Wait: &lifecyclev1.WaitStep{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: namespace, Expression: "objects.size() == 1"}},
@@ -94,7 +94,7 @@ func play(t *testing.T, f fault) []string {
 	s.expectJobs(run.Name+"-check", run.Name+"-check-r1")
 	s.expectOneDelivery(int(r.life.Load()))
 	addon := &corev1.ConfigMap{}
-	if err := shared.workload.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: s.namespace}, addon); err != nil || addon.Data["by"] != "policy" {
+	if err := all.workload.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: s.namespace}, addon); err != nil || addon.Data["by"] != "policy" {
 		t.Errorf("the add-on: %v, %v", addon.Data, err)
 	}
 	return r.happened()
@@ -104,7 +104,7 @@ func play(t *testing.T, f fault) []string {
 // receiver, and not more than a kill explains.
 func (s *stage) expectOneDelivery(lives int) {
 	s.t.Helper()
-	calls, err := shared.received(s.namespace)
+	calls, err := all.received(s.namespace)
 	if err != nil {
 		s.t.Error(err)
 	}

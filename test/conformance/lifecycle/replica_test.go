@@ -14,7 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -42,7 +42,7 @@ type replica struct {
 
 func newReplica(t *testing.T, namespace string, flags ...string) *replica {
 	t.Helper()
-	free, err := ports.Find(2)
+	free, err := shared.FreePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func newReplica(t *testing.T, namespace string, flags ...string) *replica {
 	r.kill = r.end
 	r.extension, r.webhooks = net.JoinHostPort("127.0.0.1", strconv.Itoa(free[0])), net.JoinHostPort("127.0.0.1", strconv.Itoa(free[1]))
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, startProxy(t, shared.account, namespace, r.effects).kubeconfig(t), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, startProxy(t, all.account, namespace, r.effects).kubeconfig(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
@@ -80,7 +80,7 @@ func (r *replica) start() {
 		r.t.Fatal(err)
 	}
 	defer func() { _ = log.Close() }()
-	process := exec.Command(shared.program, r.args...) //nolint:noctx // it is killed by the test
+	process := exec.Command(all.program, r.args...) //nolint:noctx // it is killed by the test
 	process.Env, process.Stdout, process.Stderr = r.env, log, log
 	r.born()
 	if err := process.Start(); err != nil {

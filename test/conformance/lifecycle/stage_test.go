@@ -35,7 +35,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{Client: shared.management.Client, t: t}
+	s := &stage{Client: all.management.Client, t: t}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "stage-"}}
 	s.create(namespace)
 	s.namespace = namespace.Name
@@ -61,8 +61,8 @@ func (s *stage) create(object client.Object) {
 func (s *stage) createCluster(r *replica) {
 	s.t.Helper()
 	const name = "edge"
-	workload := startProxy(s.t, shared.workload.Config, "", r.effects)
-	shared.expect(s.namespace, r.effects)
+	workload := startProxy(s.t, all.workload.Config, "", r.effects)
+	all.expect(s.namespace, r.effects)
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: s.namespace, Name: name} }
 	s.create(&corev1.Secret{ObjectMeta: meta(secret.Name(name, secret.Kubeconfig)), Data: map[string][]byte{secret.KubeconfigDataName: workload.kubeconfig(s.t)}})
 	s.create(&corev1.Secret{ObjectMeta: meta("signing"), Data: map[string][]byte{"key": []byte("whsec_" + base64.StdEncoding.EncodeToString(key))}})
@@ -162,7 +162,7 @@ func (s *stage) expectJobs(names ...string) {
 	s.create(&batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "last"}, Spec: batchv1.JobSpec{Suspend: ptr.To(true), Template: corev1.PodTemplateSpec{Spec: podSpec("none")}}})
 	s.create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "last"}, Spec: podSpec("none")})
 	s.eventually("all Jobs and pods are seen", func() error {
-		got, err := shared.kubelet.inNamespace(s.namespace)
+		got, err := all.kubelet.inNamespace(s.namespace)
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -29,8 +29,8 @@ import (
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
 
-// shared is what all tests use, each in a namespace of its own.
-var shared *world
+// all is what every test uses, each in a namespace of its own.
+var all *world
 
 type world struct {
 	management, workload *judge.Plane
@@ -67,12 +67,12 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	shared = &world{}
-	defer shared.stop()
+	all = &world{}
+	defer all.stop()
 	// Watches end before the API servers, which would wait for them.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if err := shared.start(ctx, dir); err != nil {
+	if err := all.start(ctx, dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

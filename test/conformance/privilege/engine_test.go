@@ -19,7 +19,7 @@ import (
 	// when they change.
 	_ "github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
@@ -58,7 +58,7 @@ func startEngine(t *testing.T) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free, err := ports.Find(2)
+	free, err := shared.FreePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}

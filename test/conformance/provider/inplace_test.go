@@ -14,7 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 	"github.com/slipway-dev/slipway/test/conformance/provider"
@@ -34,7 +34,7 @@ func TestInPlaceUpdates(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { stop(t, workload) })
-	free, err := ports.Find(1)
+	free, err := shared.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

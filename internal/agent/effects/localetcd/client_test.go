@@ -25,8 +25,8 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/effects/localetcd"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
-	"github.com/slipway-dev/slipway/internal/testenv/ports"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
 // A real member, with the certificates that kubeadm gives one, answers all that an upgrade
@@ -140,7 +140,7 @@ func newEtcd(t *testing.T, dir, name string) *etcd {
 	if assets == "" {
 		rights.Skip(t, "KUBEBUILDER_ASSETS is not set; make envtest builds them into bin/envtest")
 	}
-	free, err := ports.Find(2)
+	free, err := shared.FreePorts(2)
 	if err != nil {
 		t.Fatal(err)
 	}

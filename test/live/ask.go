@@ -1,4 +1,4 @@
-package probe
+package live
 
 import (
 	"bufio"
@@ -14,9 +14,9 @@ import (
 // hide that it is back.
 const attemptTimeout = time.Second
 
-// APIServer asks an API server whether it is ready. Every attempt is a connection
+// AskAPIServer asks an API server whether it is ready. Every attempt is a connection
 // of its own, and runs on the calling thread.
-func APIServer(host string) func() error {
+func AskAPIServer(host string) func() error {
 	return func() error {
 		raw, err := net.DialTimeout("tcp", net.JoinHostPort(host, "6443"), attemptTimeout)
 		if err != nil {
@@ -86,29 +86,29 @@ metadata: {name: echo}
 spec: {minAvailable: 1, selector: {matchLabels: {app: echo}}}
 `
 
-// doorPort is where every node lets the Service of Door in.
-const doorPort = "30080"
+// nodePort is the port of the Service NodePort on every node.
+const nodePort = "30080"
 
-// Door is Workload's Service at a port of every node.
-const Door = `
+// NodePort is Workload's Service at a port of every node.
+const NodePort = `
 apiVersion: v1
 kind: Service
 metadata: {name: door}
 spec:
   type: NodePort
   selector: {app: echo}
-  ports: [{port: 80, targetPort: 8080, nodePort: ` + doorPort + `}]
+  ports: [{port: 80, targetPort: 8080, nodePort: ` + nodePort + `}]
 `
 
-// AnyDoor asks one node after the other for Door, from the one that answered last on,
+// AskNodePort asks one node after the other for NodePort, from the one that answered last on,
 // as a load balancer before them does.
-func AnyDoor(addresses []string) func() error {
+func AskNodePort(addresses []string) func() error {
 	last := 0
 	return func() error {
 		var errs []error
 		for i := range addresses {
 			at := (last + i) % len(addresses)
-			conn, err := net.DialTimeout("tcp", net.JoinHostPort(addresses[at], doorPort), attemptTimeout)
+			conn, err := net.DialTimeout("tcp", net.JoinHostPort(addresses[at], nodePort), attemptTimeout)
 			if err == nil {
 				err = get(conn, "/")
 			}

@@ -1,4 +1,4 @@
-package openapi
+package runtime
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package probe
+package live
 
 import (
 	"os"
@@ -15,25 +15,25 @@ import (
 // which it did.
 type Prober struct {
 	mu       sync.Mutex
-	answers  []span
-	failures []Failure
+	answers  []probeSpan
+	failures []ProbeFailure
 	stop     chan struct{}
 	done     chan struct{}
 }
 
-// Failure is when an attempt began that failed, and how.
-type Failure struct {
+// ProbeFailure is when an attempt began that failed, and how.
+type ProbeFailure struct {
 	Begin time.Time
 	Err   error
 }
 
-// span is when an attempt that succeeded began and ended.
-type span struct{ begin, end time.Time }
+// probeSpan is when an attempt that succeeded began and ended.
+type probeSpan struct{ begin, end time.Time }
 
-// Start starts a Prober inside the network namespace of a plane, where the hosts are
+// StartProber starts a Prober inside the network namespace of a plane, where the hosts are
 // neighbours and neither the plane's process nor its forwarders are needed. It ends
 // with the test.
-func Start(t *testing.T, plane string, ask func() error) *Prober {
+func StartProber(t *testing.T, plane string, ask func() error) *Prober {
 	t.Helper()
 	ns, err := os.Open(filepath.Join("/run/netns", plane))
 	if err != nil {
@@ -67,10 +67,10 @@ func (r *Prober) note(begin time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil {
-		r.failures = append(r.failures, Failure{begin, err})
+		r.failures = append(r.failures, ProbeFailure{begin, err})
 		return
 	}
-	r.answers = append(r.answers, span{begin, time.Now()})
+	r.answers = append(r.answers, probeSpan{begin, time.Now()})
 }
 
 // End stops the Prober. It may be called again.
@@ -111,7 +111,7 @@ func (r *Prober) AnswerAfter(t *testing.T, begin time.Time, limit time.Duration)
 
 // LongestGap is the longest time between two answers since the given time, with the
 // attempts that began since then and failed.
-func (r *Prober) LongestGap(since time.Time) (gap time.Duration, failures []Failure) {
+func (r *Prober) LongestGap(since time.Time) (gap time.Duration, failures []ProbeFailure) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	previous := since
