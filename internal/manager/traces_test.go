@@ -29,11 +29,10 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hooks/host"
 	hostv1 "github.com/slipway-dev/slipway/sdk/hooks/host/v1beta1"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
-	"github.com/slipway-dev/slipway/test/collector"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
 
-func await(t *testing.T, c *collector.Collector, root, want string) {
+func await(t *testing.T, c *testenv.Collector, root, want string) {
 	t.Helper()
 	want = strings.TrimLeft(strings.ReplaceAll(want, "\t", ""), "\n")
 	poll.Until(t, "the trace "+root, func() error {
@@ -112,7 +111,7 @@ func agentOf(t *testing.T, namespace, name string) {
 // process it was done: the manager, the agent on the host, an extension. So is a reset.
 func TestTraceOfAMachine(t *testing.T) {
 	testenv.Skip(t)
-	c, namespace := collector.Start(t), env.Namespace(t)
+	c, namespace := testenv.StartCollector(t), env.Namespace(t)
 	startManager(t, optionsFor(namespace))
 	gate(t, namespace)
 	testenv.NewCluster(t, env.Client, namespace)
@@ -172,7 +171,7 @@ func TestTraceOfAMachine(t *testing.T) {
 	`)
 }
 
-func attributes(t *testing.T, c *collector.Collector, name string, want map[string]string) {
+func attributes(t *testing.T, c *testenv.Collector, name string, want map[string]string) {
 	t.Helper()
 	for _, s := range c.Named(name) {
 		if got := s.Attributes(); !maps.Equal(got, want) {

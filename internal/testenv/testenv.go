@@ -23,7 +23,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/slipway-dev/slipway/config"
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
 )
 
 // assetsVariable names the directory of the API server's programs. `make test` gives it a name
@@ -206,7 +205,7 @@ func (e *Env) start(server *envtest.Environment, kinds []*apiextensionsv1.Custom
 	// later: the cache waits until etcd tells how far it is. Reconcilers that are called one
 	// after the other wait for that most of their time.
 	server.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false")
-	restConfig, end, err := apiserver.StartWith(server, kinds)
+	restConfig, end, err := StartServerWith(server, kinds)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/tracing/otlp"
-	"github.com/slipway-dev/slipway/test/collector"
 )
 
 const (
@@ -101,7 +100,7 @@ func (e *replica) calls(t *testing.T, name string, cluster *clusterv1.Cluster) e
 // one over a restart of the engine and tells no secret.
 func TestTraceOfARun(t *testing.T) {
 	testenv.Skip(t)
-	c, namespace := collector.Start(t), env.Namespace(t)
+	c, namespace := testenv.StartCollector(t), env.Namespace(t)
 	core, err := otlp.FromEnvironment(t.Context(), "core", "v1")
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +153,7 @@ func TestTraceOfARun(t *testing.T) {
 }
 
 // judgeCall looks at the span of the first call.
-func judgeCall(t *testing.T, c *collector.Collector, namespace, run string) {
+func judgeCall(t *testing.T, c *testenv.Collector, namespace, run string) {
 	t.Helper()
 	calls := c.Named("serve BeforeClusterCreate")
 	held, passed := calls[0], calls[len(calls)-1]
@@ -180,7 +179,7 @@ func judgeCall(t *testing.T, c *collector.Collector, namespace, run string) {
 }
 
 // judgeSteps looks at the spans of the run.
-func judgeSteps(t *testing.T, c *collector.Collector, namespace, run string, restarted time.Time) {
+func judgeSteps(t *testing.T, c *testenv.Collector, namespace, run string, restarted time.Time) {
 	t.Helper()
 	for name, about := range map[string][3]string{
 		"ticket": {"webhook", "Succeeded"}, "go": {"approval", "Succeeded"}, "quota": {"expression", "Succeeded"},
@@ -205,7 +204,7 @@ func judgeSteps(t *testing.T, c *collector.Collector, namespace, run string, res
 	}
 }
 
-func awaitTree(t *testing.T, c *collector.Collector, root, want string) {
+func awaitTree(t *testing.T, c *testenv.Collector, root, want string) {
 	t.Helper()
 	want = strings.TrimLeft(strings.ReplaceAll(want, "\t", ""), "\n")
 	poll.Until(t, "the trace "+root, func() error {

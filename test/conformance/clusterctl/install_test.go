@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -27,7 +27,7 @@ func (u *user) managementCluster() {
 		u.t.Fatal(err)
 	}
 	server := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(dir, "deploy", "crds")}, ErrorIfCRDPathMissing: true}
-	if _, err := apiserver.Start(server); err != nil {
+	if _, err := testenv.StartServer(server); err != nil {
 		u.t.Fatal(err)
 	}
 	u.t.Cleanup(func() {

@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
@@ -70,7 +70,7 @@ func startServer(o Options, crdDirectories ...string) (*Plane, error) {
 	}
 	var err error
 	// what Kubernetes itself has in each cluster, such as its roles, is there from the beginning
-	if p.Config, p.stopServer, err = apiserver.StartWith(p.server, nil); err != nil {
+	if p.Config, p.stopServer, err = testenv.StartServerWith(p.server, nil); err != nil {
 		return nil, err
 	}
 	p.Config.QPS = -1

@@ -20,7 +20,7 @@ import (
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -32,7 +32,7 @@ func released(t *testing.T) (*rest.Config, client.Client) {
 	server := &envtest.Environment{CRDs: []*apiextensionsv1.CustomResourceDefinition{
 		certManagerKind("Issuer", "issuers"), certManagerKind("Certificate", "certificates"),
 	}}
-	restConfig, err := apiserver.Start(server)
+	restConfig, err := testenv.StartServer(server)
 	if err != nil {
 		t.Fatal(err)
 	}

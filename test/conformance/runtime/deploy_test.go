@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
 )
@@ -113,7 +113,7 @@ func startManagementCluster(t *testing.T) (_ client.Client, kubeconfig string) {
 		CRDDirectoryPaths:     []string{filepath.Join(strings.TrimSpace(string(core)), "core/config/crd/bases"), filepath.Join(certManager, "deploy", "crds")},
 		ErrorIfCRDPathMissing: true,
 	}
-	config, err := apiserver.Start(server)
+	config, err := testenv.StartServer(server)
 	if err != nil {
 		t.Fatal(err)
 	}

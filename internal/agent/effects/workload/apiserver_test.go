@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/slipway-dev/slipway/internal/agent/effects/workload"
-	"github.com/slipway-dev/slipway/internal/testenv/apiserver"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
@@ -37,7 +37,7 @@ func cluster(t *testing.T) (*envtest.Environment, kubernetes.Interface) {
 	env := &envtest.Environment{}
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node", "RBAC").
 		Append("enable-admission-plugins", "NodeRestriction").Append("disable-admission-plugins", "ServiceAccount")
-	config, err := apiserver.Start(env)
+	config, err := testenv.StartServer(env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package testenv
 
 import (
 	"crypto/sha256"
@@ -19,12 +19,12 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
 )
 
-// StartWith is Start with an etcd that has kinds from the beginning, and what an API server
+// StartServerWith is StartServer with an etcd that has kinds from the beginning, and what an API server
 // itself creates, such as its roles. To create kinds takes an API server more processor time
 // than all else that it does before the first test, 4 of 8 seconds for those of testenv, and
 // to create the rest a quarter of what is left. They are created once; each server begins with
 // a copy of the etcd that has them. stop ends the server.
-func StartWith(server *envtest.Environment, kinds []*apiextensionsv1.CustomResourceDefinition) (config *rest.Config, stop func() error, err error) {
+func StartServerWith(server *envtest.Environment, kinds []*apiextensionsv1.CustomResourceDefinition) (config *rest.Config, stop func() error, err error) {
 	seed, err := seeded(kinds)
 	if err != nil {
 		return nil, nil, fmt.Errorf("an etcd with the kinds of the tests: %w", err)
@@ -38,7 +38,7 @@ func StartWith(server *envtest.Environment, kinds []*apiextensionsv1.CustomResou
 		return nil, nil, errors.Join(err, remove())
 	}
 	server.ControlPlane.Etcd = &envtest.Etcd{DataDir: data}
-	if config, err = Start(server); err != nil {
+	if config, err = StartServer(server); err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}
 	stop = func() error { return errors.Join(server.Stop(), remove()) }
@@ -51,16 +51,16 @@ func StartWith(server *envtest.Environment, kinds []*apiextensionsv1.CustomResou
 // seeded returns the data of an etcd that has the kinds, beside the folder of programs, and
 // makes it unless another process has. It gets its name once it is whole.
 func seeded(kinds []*apiextensionsv1.CustomResourceDefinition) (string, error) {
-	name, err := digest(kinds)
+	name, err := digestOf(kinds)
 	if err != nil {
 		return "", err
 	}
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	dir := filepath.Join(filepath.Dir(assets), "envtest-etcd", name)
-	return dir, shared.Once(dir, func(dir string) error { return plant(dir, kinds) })
+	return dir, shared.Once(dir, func(dir string) error { return plantKinds(dir, kinds) })
 }
 
-func plant(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error {
+func plantKinds(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error {
 	grown, err := os.MkdirTemp(filepath.Dir(dir), "part-")
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func plant(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error 
 	defer func() { _ = os.RemoveAll(grown) }()
 	server := &envtest.Environment{CRDs: kinds}
 	server.ControlPlane.Etcd = &envtest.Etcd{DataDir: grown}
-	if _, err := Start(server); err != nil {
+	if _, err := StartServer(server); err != nil {
 		return err
 	}
 	if err := server.Stop(); err != nil {
@@ -77,8 +77,8 @@ func plant(dir string, kinds []*apiextensionsv1.CustomResourceDefinition) error 
 	return errors.Join(os.Mkdir(dir, 0o700), copyTree(grown, dir))
 }
 
-// digest tells kinds, and the programs that stored them, apart from others.
-func digest(kinds []*apiextensionsv1.CustomResourceDefinition) (string, error) {
+// digestOf tells kinds, and the programs that stored them, apart from others.
+func digestOf(kinds []*apiextensionsv1.CustomResourceDefinition) (string, error) {
 	sum := sha256.New()
 	for _, kind := range kinds {
 		if err := json.NewEncoder(sum).Encode(kind); err != nil {

@@ -1,4 +1,4 @@
-package apiserver
+package testenv
 
 import (
 	"os"
@@ -39,7 +39,7 @@ func TestStartWith(t *testing.T) {
 		}},
 	}}}
 	for range 2 {
-		config, stop, err := StartWith(&envtest.Environment{}, kinds)
+		config, stop, err := StartServerWith(&envtest.Environment{}, kinds)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestStartWith(t *testing.T) {
 	}
 	// Another kind is not found in what was made for these.
 	kinds[0].Spec.Versions[0].Name = "v2"
-	if other, err := digest(kinds); err != nil {
+	if other, err := digestOf(kinds); err != nil {
 		t.Error(err)
 	} else if _, err := os.Stat(filepath.Join(filepath.Dir(assets), "envtest-etcd", other)); err == nil {
 		t.Error("kinds that differ share an etcd")

@@ -1,4 +1,4 @@
-package collector
+package testenv
 
 import (
 	"cmp"
@@ -30,8 +30,9 @@ type Span struct {
 	Service string
 }
 
-// Start has the environment of the test name a collector, so that traces are on.
-func Start(t *testing.T) *Collector {
+// StartCollector starts a receiver of spans by OTLP, as collectors that people run are, and sets the
+// environment of the test so that traces go to it.
+func StartCollector(t *testing.T) *Collector {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +52,7 @@ func (c *Collector) Export(_ context.Context, r *collectorv1.ExportTraceServiceR
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, of := range r.GetResourceSpans() {
-		service := text(of.GetResource().GetAttributes(), "service.name")
+		service := textOf(of.GetResource().GetAttributes(), "service.name")
 		for _, scope := range of.GetScopeSpans() {
 			for _, span := range scope.GetSpans() {
 				c.spans = append(c.spans, Span{span, service})
@@ -95,23 +96,23 @@ func (c *Collector) tree(root string, once bool) (string, error) {
 		}
 	}
 	var out strings.Builder
-	w := writer{out: &out, children: children, once: once}
+	w := spanWriter{out: &out, children: children, once: once}
 	if seen := w.write("", "", false); seen != total {
 		return "", fmt.Errorf("of %d spans of the trace %d are below its root:\n%s", total, seen, &out)
 	}
 	return out.String(), nil
 }
 
-// writer writes spans below each other; once leaves out those whose name a sibling had, with
+// spanWriter writes spans below each other; once leaves out those whose name a sibling had, with
 // what is below them.
-type writer struct {
+type spanWriter struct {
 	out      *strings.Builder
 	children map[string][]Span
 	once     bool
 }
 
 // write says how many spans there are below a parent, again that none of them is shown.
-func (w writer) write(parent, indent string, again bool) (seen int) {
+func (w spanWriter) write(parent, indent string, again bool) (seen int) {
 	written := map[string]bool{}
 	slices.SortStableFunc(w.children[parent], func(a, b Span) int {
 		return cmp.Compare(a.GetStartTimeUnixNano()/1e6, b.GetStartTimeUnixNano()/1e6)
@@ -150,7 +151,7 @@ func valueOf(v *commonv1.AnyValue) string {
 	return v.GetStringValue()
 }
 
-func text(attributes []*commonv1.KeyValue, key string) string {
+func textOf(attributes []*commonv1.KeyValue, key string) string {
 	for _, a := range attributes {
 		if a.GetKey() == key {
 			return a.GetValue().GetStringValue()

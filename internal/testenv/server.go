@@ -1,4 +1,4 @@
-package apiserver
+package testenv
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
-// Start starts an API server with etcd. When it fails it leaves nothing running.
-func Start(server *envtest.Environment) (*rest.Config, error) {
+// StartServer starts an API server with etcd. When it fails it leaves nothing running.
+func StartServer(server *envtest.Environment) (*rest.Config, error) {
 	collectLess()
 	limit := poll.Limit()
 	server.ControlPlaneStartTimeout, server.ControlPlaneStopTimeout = limit, limit

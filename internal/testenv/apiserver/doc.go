@@ -1,4 +1,0 @@
-// Package apiserver starts the API servers of tests.
-//
-// Only tests may import it.
-package apiserver
