@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
-	"github.com/slipway-dev/slipway/internal/checksums"
 	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
@@ -190,7 +189,7 @@ func sign(release, of, privateKey string) error {
 	if err != nil {
 		return err
 	}
-	if err := checksums.Sign(release, of, signer); err != nil {
+	if err := hostbundle.SignRelease(release, of, signer); err != nil {
 		return err
 	}
 	fmt.Printf("release %s in %s, signed by %s\n", of, filepath.Clean(release), signer.Name())
@@ -214,7 +213,7 @@ func verify(args []string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", *publicKey, err)
 	}
-	release, err := checksums.Verify(*dir, *of, keys.Verifiers())
+	release, err := hostbundle.VerifyRelease(*dir, *of, keys.Verifiers())
 	if err != nil {
 		return err
 	}

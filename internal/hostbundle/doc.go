@@ -13,6 +13,9 @@
 // digests in it. Directory.Bundle returns only what was followed that way, and
 // Bundle.Unpack compares every byte of a component before it returns.
 //
+// SignRelease and VerifyRelease do the same for the files of a release: the list is SHA256SUMS, as
+// sha256sum writes it, and SHA256SUMS.note beside it is a signed note with the version and the list.
+//
 // Signatures are signed notes of golang.org/x/mod/sumdb/note (Ed25519), as the Go
 // checksum database has them. The package imports that library, OCI's own types and
 // digests and a decompressor, and nothing of this repository.

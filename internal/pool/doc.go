@@ -20,5 +20,10 @@
 // What was tried on a machine is an Attempt, which the caller keeps in an annotation of the
 // HostMachine: a move or a crash must not begin the steps anew.
 //
+// Fingerprint says whether two versions of bootstrap data make the same machine. Cluster API's
+// kubeadm bootstrap provider rewrites the Secret of a MachinePool with a new token every few
+// minutes, which the fingerprint leaves out; everything else counts. No error quotes the data: it
+// has tokens and keys.
+//
 // It may import the API types and apimachinery, and neither a client, a context nor a clock.
 package pool

@@ -2,7 +2,10 @@
 // objects are theirs, Cluster finds the Cluster of an object, Requests asks for all objects of
 // a list, Run plays ordered phases, Replan plans again on live objects before anything is
 // done, and Result says what follows from how phases ended. Written knows what this process
-// wrote and the cache does not show yet.
+// wrote and the cache does not show yet, and Observed how long a value has been the same by the
+// clock of this process: times in an object were written by another clock, which may be wrong.
+// MissingSecretRights says how to grant the manager its rights on the Secrets of a namespace,
+// which a release can leave to an administrator (config/rbac/secrets_binding.yaml).
 //
 // It is no framework: each Reconcile stays one function that calls these and Cluster API's
 // own helpers for finalizers and pauses, in the order that its kind needs.

@@ -23,10 +23,10 @@ type part struct {
 // parts of the product, and the tools and the support of tests, which are not. A package belongs
 // to the longest folder that it is in.
 var parts = []part{
-	{"agent", []string{"cmd/slipway-agent", "internal/agent", "internal/durable", "internal/bootstrapdata", "internal/checksums", "internal/hostbundle"}},
+	{"agent", []string{"cmd/slipway-agent", "internal/agent", "internal/durable", "internal/hostbundle"}},
 	{"provider", []string{"api", "cmd/slipway-manager", "config", "templates", "internal/agentrollout", "internal/bundleserver", "internal/controller", "internal/host",
 		"internal/hosthooks", "internal/inplace", "internal/manager", "internal/placement", "internal/program", "internal/reconciler", "internal/pool",
-		"internal/secretrights", "internal/seen", "internal/throttle", "internal/tracing", "internal/version", "internal/webhook"}},
+		"internal/throttle", "internal/tracing", "internal/version", "internal/webhook"}},
 	{"sdk", []string{"sdk", "internal/extensionproject", "internal/hookdocs"}},
 	{"lifecycle", []string{"cmd/slipway-lifecycle", "internal/lifecycle"}},
 	{"operators", []string{"cmd/kubectl-slipway", "cmd/slipway-bundle", "internal/approval", "internal/assignment", "internal/cli", "internal/clusters", "internal/console",

@@ -14,7 +14,7 @@ import (
 
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
-	"github.com/slipway-dev/slipway/internal/secretrights"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // caKey is the key of the CA in the Secret, as cert-manager and upstream have it.
@@ -59,7 +59,7 @@ func (r *Reconciler) readCA(ctx context.Context, reference string) ([]byte, erro
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("there is no Secret %s", reference)
 	case err != nil:
-		if why := secretrights.Missing(err, namespace); why != "" {
+		if why := reconciler.MissingSecretRights(err, namespace); why != "" {
 			return nil, fmt.Errorf("read Secret %s: %s", reference, why)
 		}
 		return nil, fmt.Errorf("read Secret %s: %w", reference, err)

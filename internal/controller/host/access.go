@@ -17,7 +17,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/secretrights"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // RoleName is the name of the Role and of the RoleBinding of a host's agent.
@@ -81,7 +81,7 @@ func (r *Reconciler) annotate(ctx context.Context, h *infrav1.Host, lease *coord
 		handOver = nil
 	}
 	key, err := r.signers.key(ctx, r.APIReader, lease.Namespace, handOver)
-	if why := secretrights.Missing(err, lease.Namespace); why != "" {
+	if why := reconciler.MissingSecretRights(err, lease.Namespace); why != "" {
 		tellForbidden(r.Recorder, h, "Serve", why)
 	} else if err != nil {
 		return err

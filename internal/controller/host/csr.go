@@ -20,7 +20,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/reconciler"
-	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 // +kubebuilder:rbac:groups=certificates.k8s.io,resources=certificatesigningrequests,verbs=get;list;watch
@@ -65,9 +64,9 @@ func (r *CSRReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 // it the request stands, since the agent can do nothing about that.
 func (r *CSRReconciler) withToken(csr *certificatesv1.CertificateSigningRequest, do func() (ctrl.Result, error)) (ctrl.Result, error) {
 	result, err := do()
-	if why := secretrights.Missing(err, metav1.NamespaceSystem); why != "" {
+	if why := reconciler.MissingSecretRights(err, metav1.NamespaceSystem); why != "" {
 		tellForbidden(r.Recorder, csr, "Enroll", why)
-		return ctrl.Result{RequeueAfter: secretrights.Retry}, nil
+		return ctrl.Result{RequeueAfter: reconciler.SecretsRetry}, nil
 	}
 	return result, err
 }

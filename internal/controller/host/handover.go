@@ -23,7 +23,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/reconciler"
-	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 // +kubebuilder:rbac:groups="",resources=secrets,resourceNames=slipway-hand-over,verbs=list;watch
@@ -56,10 +55,10 @@ func (r *HandOverReconciler) Reconcile(ctx context.Context, req ctrl.Request) (c
 		return ctrl.Result{}, fmt.Errorf("get Secret %s: %w", req.Name, err)
 	default:
 		result, err = r.prepare(ctx, secret)
-		if why := secretrights.Missing(err, req.Namespace); why != "" {
+		if why := reconciler.MissingSecretRights(err, req.Namespace); why != "" {
 			// An annotation can't tell it: the right to write that is missing, too.
 			tellForbidden(r.Recorder, secret, "HandOver", why)
-			return ctrl.Result{RequeueAfter: secretrights.Retry}, nil
+			return ctrl.Result{RequeueAfter: reconciler.SecretsRetry}, nil
 		}
 	}
 	switch {

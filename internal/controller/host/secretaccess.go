@@ -22,7 +22,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/reconciler"
-	"github.com/slipway-dev/slipway/internal/secretrights"
 )
 
 const (
@@ -158,7 +157,7 @@ func (r *SecretAccessReconciler) judge(ctx context.Context, h *infrav1.Host, sec
 	if *data == nil {
 		found := &corev1.Secret{}
 		err := r.APIReader.Get(ctx, secret, found)
-		if why := secretrights.Missing(err, secret.Namespace); why != "" {
+		if why := reconciler.MissingSecretRights(err, secret.Namespace); why != "" {
 			tellForbidden(r.Recorder, h.DeepCopy(), "Bootstrap", why)
 			return false, nil
 		}

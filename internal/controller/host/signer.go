@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
-	"github.com/slipway-dev/slipway/internal/secretrights"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 const (
@@ -63,7 +63,7 @@ func (s *signers) key(ctx context.Context, reader client.Reader, namespace strin
 		return known.key, known.forbidden
 	}
 	key, err := s.read(ctx, reader, namespace)
-	if err != nil && known.key != nil && secretrights.Missing(err, namespace) == "" {
+	if err != nil && known.key != nil && reconciler.MissingSecretRights(err, namespace) == "" {
 		return known.key, nil
 	}
 	return key, err
@@ -89,7 +89,7 @@ func (s *signers) read(ctx context.Context, reader client.Reader, namespace stri
 	}
 	if err != nil {
 		err = fmt.Errorf("get Secret %s: %w", infrav1.HandOverSignerSecretName, err)
-		if secretrights.Missing(err, namespace) != "" {
+		if reconciler.MissingSecretRights(err, namespace) != "" {
 			s.known[namespace] = signer{forbidden: err, read: time.Now()}
 		}
 		return nil, err

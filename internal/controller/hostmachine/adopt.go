@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/placement"
-	"github.com/slipway-dev/slipway/internal/secretrights"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // Rights on Secrets are not generated: config/rbac/secrets_role.yaml, which is bound by namespace.
@@ -106,7 +106,7 @@ func (r *Reconciler) clusterCAs(ctx context.Context, s *scope) ([]string, error)
 	if apierrors.IsNotFound(err) {
 		return unknown("it does not exist")
 	}
-	if why := secretrights.Missing(err, cluster.Namespace); why != "" {
+	if why := reconciler.MissingSecretRights(err, cluster.Namespace); why != "" {
 		return unknown(why)
 	}
 	if err != nil {

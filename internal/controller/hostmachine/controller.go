@@ -25,7 +25,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/hosthooks"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/reconciler"
-	"github.com/slipway-dev/slipway/internal/seen"
 	"github.com/slipway-dev/slipway/internal/throttle"
 	"github.com/slipway-dev/slipway/internal/tracing"
 )
@@ -67,7 +66,7 @@ type Reconciler struct {
 	spares   sync.Mutex
 	statuses throttle.Status
 	// nodes are what was seen of Nodes that are not ready.
-	nodes seen.Values[client.ObjectKey, nodeView]
+	nodes reconciler.Observed[client.ObjectKey, nodeView]
 	// machines are the writes to machines, hosts those to hosts.
 	machines, hosts reconciler.Written[struct{}]
 	unfinished      unfinished

@@ -9,7 +9,7 @@
 // Each member keeps what it was made from in its spec (version) and in a label
 // (revision), since status is lost when a cluster moves.
 //
-// It may import the API types, internal/pool, internal/bootstrapdata,
-// internal/placement, internal/host and the utilities of Cluster API, but no other
+// It may import the API types, internal/pool, internal/placement,
+// internal/host and the utilities of Cluster API, but no other
 // controller.
 package hostmachinepool

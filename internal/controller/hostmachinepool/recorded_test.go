@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/bootstrapdata"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
 // Members carry the revision that a former manager computed. Another value for the same pool would
@@ -34,7 +34,7 @@ func TestRecordedRevisionsStay(t *testing.T) {
 		"both, and preferences": {kubeadm, infrav1.Placement{HostSelector: selector, MinCapacity: capacity, Preferred: []infrav1.PreferredHosts{{Weight: 1, HostSelector: selector}}}, "e3d6870a1d"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fingerprint, err := bootstrapdata.Fingerprint([]byte(c.data))
+			fingerprint, err := pool.Fingerprint([]byte(c.data))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,8 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/bootstrapdata"
-	"github.com/slipway-dev/slipway/internal/secretrights"
+	"github.com/slipway-dev/slipway/internal/pool"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // bootstrapDataKey is where the bootstrap contract puts the data in its Secret.
@@ -110,14 +110,14 @@ func (r *Reconciler) readBootstrap(ctx context.Context, s *scope, secretName str
 		s.unknown = fmt.Sprintf("Secret %s with the bootstrap data of MachinePool %s does not exist", secretName, s.machinePool.Name)
 		return bootstrap{}, nil
 	}
-	if why := secretrights.Missing(err, s.pool.Namespace); why != "" {
+	if why := reconciler.MissingSecretRights(err, s.pool.Namespace); why != "" {
 		s.unknown = fmt.Sprintf("Secret %s with the bootstrap data of MachinePool %s cannot be read: %s", secretName, s.machinePool.Name, why)
 		return bootstrap{}, nil
 	}
 	if err != nil {
 		return bootstrap{}, fmt.Errorf("get Secret %s with the bootstrap data: %w", secretName, err)
 	}
-	fingerprint, err := bootstrapdata.Fingerprint(secret.Data[bootstrapDataKey])
+	fingerprint, err := pool.Fingerprint(secret.Data[bootstrapDataKey])
 	if err != nil {
 		// It is not for a retry to mend: the Secret must change.
 		s.unknown = fmt.Sprintf("Secret %s: %s", secretName, err)

@@ -1,4 +1,4 @@
-package checksums
+package hostbundle
 
 import (
 	"bytes"
@@ -20,35 +20,35 @@ import (
 
 // Names of the list and of its signed note, in the directory of the release.
 const (
-	List = "SHA256SUMS"
-	Note = List + ".note"
+	ChecksumsList = "SHA256SUMS"
+	ChecksumsNote = ChecksumsList + ".note"
 )
 
-// statementType is the first line of what is signed, so that a signature for another
+// releaseType is the first line of what is signed, so that a signature for another
 // purpose is none here.
-const statementType = "slipway.dev/release/v1"
+const releaseType = "slipway.dev/release/v1"
 
-// maxNamed bounds how many files an error names.
-const maxNamed = 10
+// maxNamedFiles bounds how many files an error names.
+const maxNamedFiles = 10
 
-// line is a digest and a name, as sha256sum writes them.
-var line = regexp.MustCompile(`^([0-9a-f]{64})  ([^\s].*)$`)
+// checksumLine is a digest and a name, as sha256sum writes them.
+var checksumLine = regexp.MustCompile(`^([0-9a-f]{64})  ([^\s].*)$`)
 
-// Sign writes the note of the list in a directory. The version is that of the release.
-func Sign(dir, version string, signer note.Signer) error {
-	list, err := os.ReadFile(filepath.Join(dir, List))
+// SignRelease writes the note of the list in a directory. The version is that of the release.
+func SignRelease(dir, version string, signer note.Signer) error {
+	list, err := os.ReadFile(filepath.Join(dir, ChecksumsList))
 	if err != nil {
 		return err
 	}
-	text := statementType + "\n" + version + "\n" + string(list)
-	if _, err := parse(text); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, List), err)
+	text := releaseType + "\n" + version + "\n" + string(list)
+	if _, err := parseChecksums(text); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, ChecksumsList), err)
 	}
 	signed, err := note.Sign(&note.Note{Text: text}, signer)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, Note), signed, 0o644)
+	return os.WriteFile(filepath.Join(dir, ChecksumsNote), signed, 0o644)
 }
 
 // Release is what a directory was found to hold.
@@ -62,25 +62,25 @@ type Release struct {
 	Verified, Missing []string
 }
 
-// Verify compares all files in a directory with the signed list there. It is an error
+// VerifyRelease compares all files in a directory with the signed list there. It is an error
 // when the list is that of another version, which an older one with a fault that is known
 // may be, when a file differs or is not of the release, and when there is none at all. A
 // part of a release may be missing: who needs it will notice.
-func Verify(dir, version string, keys note.Verifiers) (*Release, error) {
-	signed, err := os.ReadFile(filepath.Join(dir, Note))
+func VerifyRelease(dir, version string, keys note.Verifiers) (*Release, error) {
+	signed, err := os.ReadFile(filepath.Join(dir, ChecksumsNote))
 	if err != nil {
 		return nil, err
 	}
 	opened, err := note.Open(signed, keys)
 	if err != nil {
-		return nil, fmt.Errorf("%s is not signed by a key that is trusted here: %w", Note, err)
+		return nil, fmt.Errorf("%s is not signed by a key that is trusted here: %w", ChecksumsNote, err)
 	}
-	statement, err := parse(opened.Text)
+	statement, err := parseChecksums(opened.Text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", Note, err)
+		return nil, fmt.Errorf("%s: %w", ChecksumsNote, err)
 	}
 	if statement.version != version {
-		return nil, fmt.Errorf("%s is that of release %s, not of %s; do not use it", Note, statement.version, version)
+		return nil, fmt.Errorf("%s is that of release %s, not of %s; do not use it", ChecksumsNote, statement.version, version)
 	}
 	release := &Release{Version: statement.version}
 	for _, s := range opened.Sigs {
@@ -106,7 +106,7 @@ func Verify(dir, version string, keys note.Verifiers) (*Release, error) {
 }
 
 // compare returns what is wrong with the files of a directory.
-func (r *Release) compare(dir string, s statement) (wrong []string, _ error) {
+func (r *Release) compare(dir string, s releaseStatement) (wrong []string, _ error) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -116,24 +116,24 @@ func (r *Release) compare(dir string, s statement) (wrong []string, _ error) {
 			return err
 		}
 		name = filepath.ToSlash(name)
-		if name == Note {
+		if name == ChecksumsNote {
 			return nil
 		}
 		want, listed := s.digests[name]
-		if name == List {
-			want, listed = digest([]byte(s.list)), true
+		if name == ChecksumsList {
+			want, listed = digestOf([]byte(s.list)), true
 		}
 		if !listed || !d.Type().IsRegular() {
 			wrong = append(wrong, name+" (not listed)")
 			return nil
 		}
-		same, err := has(path, want)
+		same, err := hasDigest(path, want)
 		switch {
 		case err != nil:
 			return err
 		case !same:
 			wrong = append(wrong, name+" (differs)")
-		case name != List:
+		case name != ChecksumsList:
 			r.Verified = append(r.Verified, name)
 		}
 		return nil
@@ -142,44 +142,44 @@ func (r *Release) compare(dir string, s statement) (wrong []string, _ error) {
 }
 
 func enumerate(names []string) string {
-	if len(names) > maxNamed {
-		names = append(slices.Clone(names[:maxNamed]), fmt.Sprintf("%d more", len(names)-maxNamed))
+	if len(names) > maxNamedFiles {
+		names = append(slices.Clone(names[:maxNamedFiles]), fmt.Sprintf("%d more", len(names)-maxNamedFiles))
 	}
 	return strings.Join(names, ", ")
 }
 
-// statement is what was signed.
-type statement struct {
+// releaseStatement is what was signed.
+type releaseStatement struct {
 	version, list string
 	digests       map[string]string
 }
 
-func parse(text string) (statement, error) {
+func parseChecksums(text string) (releaseStatement, error) {
 	kind, rest, _ := strings.Cut(text, "\n")
 	version, list, _ := strings.Cut(rest, "\n")
-	if kind != statementType {
-		return statement{}, errors.New("what is signed is no release")
+	if kind != releaseType {
+		return releaseStatement{}, errors.New("what is signed is no release")
 	}
 	if !semver.IsValid(version) {
-		return statement{}, fmt.Errorf("%q is no version such as v0.1.0", version)
+		return releaseStatement{}, fmt.Errorf("%q is no version such as v0.1.0", version)
 	}
-	s := statement{version: version, list: list, digests: map[string]string{}}
+	s := releaseStatement{version: version, list: list, digests: map[string]string{}}
 	for entry := range strings.Lines(list) {
-		found := line.FindStringSubmatch(strings.TrimSuffix(entry, "\n"))
+		found := checksumLine.FindStringSubmatch(strings.TrimSuffix(entry, "\n"))
 		if found == nil || !filepath.IsLocal(found[2]) || s.digests[found[2]] != "" {
-			return statement{}, fmt.Errorf("%q is no line as sha256sum writes it, or names a file twice or outside of the release", entry)
+			return releaseStatement{}, fmt.Errorf("%q is no line as sha256sum writes it, or names a file twice or outside of the release", entry)
 		}
 		s.digests[found[2]] = found[1]
 	}
 	return s, nil
 }
 
-func digest(data []byte) string {
+func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-func has(path, want string) (bool, error) {
+func hasDigest(path, want string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return false, err

@@ -1,4 +1,4 @@
-package bootstrapdata
+package pool
 
 import (
 	"bufio"
@@ -15,17 +15,17 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// ErrFormat means that the data is no cloud-config, of which alone the token is
+// ErrBootstrapFormat means that the data is no cloud-config, of which alone the token is
 // known to be found.
-var ErrFormat = errors.New("the bootstrap data is not a cloud-config that can be read; set spec.format of the KubeadmConfig to cloud-config")
+var ErrBootstrapFormat = errors.New("the bootstrap data is not a cloud-config that can be read; set spec.format of the KubeadmConfig to cloud-config")
 
 // joinConfigPath is where the kubeadm bootstrap provider puts the JoinConfiguration
 // (bootstrap/kubeadm/pkg/cloudinit). A file there that can't be read is an error: its
 // token would be taken for content, and each rotation for a change.
 const joinConfigPath = "/run/kubeadm/kubeadm-join-config.yaml"
 
-// length of a fingerprint in hexadecimal digits.
-const length = 16
+// fingerprintLength of a fingerprint in hexadecimal digits.
+const fingerprintLength = 16
 
 // Fingerprint of bootstrap data: equal for two that differ in nothing but the
 // kubeadm token and the layout of the YAML. Templates are compared as they are
@@ -34,17 +34,17 @@ func Fingerprint(data []byte) (string, error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 	config := map[string]any{}
 	if !isCloudConfig(text) || sigsyaml.Unmarshal([]byte(text), &config) != nil {
-		return "", ErrFormat
+		return "", ErrBootstrapFormat
 	}
 	if err := normalizeFiles(config["write_files"]); err != nil {
 		return "", err
 	}
 	canonical, err := json.Marshal(config)
 	if err != nil {
-		return "", ErrFormat
+		return "", ErrBootstrapFormat
 	}
 	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:])[:length], nil
+	return hex.EncodeToString(sum[:])[:fingerprintLength], nil
 }
 
 // isCloudConfig looks for the header among the comments at the top; a jinja header
@@ -73,7 +73,7 @@ func normalizeFiles(files any) error {
 		if found {
 			file["content"] = documents
 		} else if file["path"] == joinConfigPath {
-			return ErrFormat
+			return ErrBootstrapFormat
 		}
 	}
 	return nil
@@ -114,12 +114,12 @@ func normalizeJoin(join map[string]any) {
 		}
 	}
 	if node, ok := join["nodeRegistration"].(map[string]any); ok {
-		node["kubeletExtraArgs"] = arguments(node["kubeletExtraArgs"])
+		node["kubeletExtraArgs"] = argumentsOf(node["kubeletExtraArgs"])
 	}
 }
 
-// arguments turns the map of v1beta3 into the list of v1beta4, in one order.
-func arguments(args any) any {
+// argumentsOf turns the map of v1beta3 into the list of v1beta4, in one order.
+func argumentsOf(args any) any {
 	list, _ := args.([]any)
 	byName, _ := args.(map[string]any)
 	for name, value := range byName {

@@ -1,4 +1,4 @@
-package bootstrapdata_test
+package pool_test
 
 import (
 	"errors"
@@ -11,20 +11,20 @@ import (
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/cloudinit"
 	"sigs.k8s.io/cluster-api/bootstrap/kubeadm/pkg/types"
 
-	"github.com/slipway-dev/slipway/internal/bootstrapdata"
+	"github.com/slipway-dev/slipway/internal/pool"
 )
 
-// input is what a worker's bootstrap data is made from.
-type input struct {
+// bootstrapInput is what a worker's bootstrap data is made from.
+type bootstrapInput struct {
 	version string
 	join    bootstrapv1.JoinConfiguration
 	cloudinit.NodeInput
 }
 
 // generate makes bootstrap data with the code of the kubeadm bootstrap provider.
-func generate(t *testing.T, change ...func(*input)) []byte {
+func generate(t *testing.T, change ...func(*bootstrapInput)) []byte {
 	t.Helper()
-	in := &input{version: "1.36.3"}
+	in := &bootstrapInput{version: "1.36.3"}
 	in.join.Discovery.BootstrapToken = bootstrapv1.BootstrapTokenDiscovery{
 		Token: "abcdef.0123456789abcdef", APIServerEndpoint: "10.0.0.1:6443", CACertHashes: []string{"sha256:aa"},
 	}
@@ -53,21 +53,21 @@ func value(s string) *string { return &s }
 
 func fingerprint(t *testing.T, data []byte) string {
 	t.Helper()
-	got, err := bootstrapdata.Fingerprint(data)
+	got, err := pool.Fingerprint(data)
 	if err != nil || len(got) != 16 {
 		t.Fatalf("%q, %v\n%s", got, err, data)
 	}
 	return got
 }
 
-func token(s string) func(*input) {
-	return func(in *input) { in.join.Discovery.BootstrapToken.Token, in.join.Discovery.TLSBootstrapToken = s, s }
+func withToken(s string) func(*bootstrapInput) {
+	return func(in *bootstrapInput) { in.join.Discovery.BootstrapToken.Token, in.join.Discovery.TLSBootstrapToken = s, s }
 }
 
 func TestTokenDoesNotCount(t *testing.T) {
 	want := fingerprint(t, generate(t))
 	for i := range 100 {
-		data := generate(t, token(fmt.Sprintf("abcdef.%016x", i)))
+		data := generate(t, withToken(fmt.Sprintf("abcdef.%016x", i)))
 		if got := fingerprint(t, data); got != want {
 			t.Fatalf("rotation %d changed the fingerprint\n%s", i, data)
 		}
@@ -76,7 +76,7 @@ func TestTokenDoesNotCount(t *testing.T) {
 
 // The kubeadm API version follows the Kubernetes version, at the next rotation.
 func TestKubeadmVersionDoesNotCount(t *testing.T) {
-	before, after := generate(t, func(in *input) { in.version = "1.30.9" }), generate(t)
+	before, after := generate(t, func(in *bootstrapInput) { in.version = "1.30.9" }), generate(t)
 	if !strings.Contains(string(before), "kubeadm.k8s.io/v1beta3") {
 		t.Fatalf("not the old API version:\n%s", before)
 	}
@@ -87,15 +87,15 @@ func TestKubeadmVersionDoesNotCount(t *testing.T) {
 
 func TestContentCounts(t *testing.T) {
 	seen := map[string]string{fingerprint(t, generate(t)): "unchanged"}
-	for name, change := range map[string]func(*input){
-		"a file":           func(in *input) { in.AdditionalFiles[0].Content += "!" },
-		"another file":     func(in *input) { in.AdditionalFiles = append(in.AdditionalFiles, bootstrapv1.File{Path: "/x"}) },
-		"its mode":         func(in *input) { in.AdditionalFiles[0].Permissions = "0600" },
-		"a command":        func(in *input) { in.PreKubeadmCommands[0] = "echo 'a:  b'" },
-		"CA":               func(in *input) { in.join.Discovery.BootstrapToken.CACertHashes[0] = "sha256:bb" },
-		"endpoint":         func(in *input) { in.join.Discovery.BootstrapToken.APIServerEndpoint = "10.0.0.2:6443" },
-		"kubelet argument": func(in *input) { in.join.NodeRegistration.KubeletExtraArgs[0].Value = value("3") },
-		"a token elsewhere": func(in *input) {
+	for name, change := range map[string]func(*bootstrapInput){
+		"a file":           func(in *bootstrapInput) { in.AdditionalFiles[0].Content += "!" },
+		"another file":     func(in *bootstrapInput) { in.AdditionalFiles = append(in.AdditionalFiles, bootstrapv1.File{Path: "/x"}) },
+		"its mode":         func(in *bootstrapInput) { in.AdditionalFiles[0].Permissions = "0600" },
+		"a command":        func(in *bootstrapInput) { in.PreKubeadmCommands[0] = "echo 'a:  b'" },
+		"CA":               func(in *bootstrapInput) { in.join.Discovery.BootstrapToken.CACertHashes[0] = "sha256:bb" },
+		"endpoint":         func(in *bootstrapInput) { in.join.Discovery.BootstrapToken.APIServerEndpoint = "10.0.0.2:6443" },
+		"kubelet argument": func(in *bootstrapInput) { in.join.NodeRegistration.KubeletExtraArgs[0].Value = value("3") },
+		"a token elsewhere": func(in *bootstrapInput) {
 			in.AdditionalFiles[0].Content = "abcdef.0123456789abcdee"
 		},
 	} {
@@ -116,8 +116,8 @@ func TestUnreadable(t *testing.T) {
 		"no YAML":            "#cloud-config\na: [abcdef.0123456789abcdef\n",
 		"join configuration": "#cloud-config\nwrite_files:\n- path: /run/kubeadm/kubeadm-join-config.yaml\n  content: 'token: [abcdef.0123456789abcdef'\n",
 	} {
-		_, err := bootstrapdata.Fingerprint([]byte(data))
-		if !errors.Is(err, bootstrapdata.ErrFormat) || strings.Contains(err.Error(), "abcdef") {
+		_, err := pool.Fingerprint([]byte(data))
+		if !errors.Is(err, pool.ErrBootstrapFormat) || strings.Contains(err.Error(), "abcdef") {
 			t.Errorf("%s: err = %v", name, err)
 		}
 	}
@@ -126,8 +126,8 @@ func TestUnreadable(t *testing.T) {
 func FuzzFingerprint(f *testing.F) {
 	f.Add([]byte("#cloud-config\nwrite_files:\n- path: /a\n  content: |\n    kind: JoinConfiguration\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		first, err := bootstrapdata.Fingerprint(data)
-		if second, again := bootstrapdata.Fingerprint(data); first != second || (err == nil) != (again == nil) {
+		first, err := pool.Fingerprint(data)
+		if second, again := pool.Fingerprint(data); first != second || (err == nil) != (again == nil) {
 			t.Errorf("%q, %v and then %q, %v", first, err, second, again)
 		}
 	})

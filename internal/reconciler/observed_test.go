@@ -1,16 +1,16 @@
-package seen_test
+package reconciler_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/seen"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 func TestSince(t *testing.T) {
 	begin := time.Now()
 	at := func(n int) time.Time { return begin.Add(time.Duration(n) * time.Second) }
-	var values seen.Values[string, int]
+	var values reconciler.Observed[string, int]
 	for i, step := range []struct {
 		key   string
 		value int

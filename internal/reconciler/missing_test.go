@@ -1,4 +1,4 @@
-package secretrights_test
+package reconciler_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/slipway-dev/slipway/internal/secretrights"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 func TestMissing(t *testing.T) {
@@ -33,7 +33,7 @@ func TestMissing(t *testing.T) {
 		"nothing":        {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := secretrights.Missing(tc.err, "tenant"); got != tc.want {
+			if got := reconciler.MissingSecretRights(tc.err, "tenant"); got != tc.want {
 				t.Errorf("it says %q, want %q", got, tc.want)
 			}
 		})
