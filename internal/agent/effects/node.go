@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig"
-	"github.com/slipway-dev/slipway/internal/agent/effects/kubeadmdata"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 )
@@ -35,7 +35,7 @@ func (e *Executor) decideNode(requested operation.Bootstrap, config *cloudconfig
 	if s := progress.State(); s.Node != nil && s.Residue != journal.ResidueNone {
 		return nil
 	}
-	said := kubeadmdata.Read(config.WriteFiles)
+	said := bootstrap.ReadKubeadm(config.WriteFiles)
 	name, err := e.nodeName(said, config.Hostname)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func virtualIP(requested operation.Bootstrap) (netip.Addr, error) {
 }
 
 // nodeName is the name that kubeadm would take.
-func (e *Executor) nodeName(said kubeadmdata.Settings, set cloudconfig.Hostname) (string, error) {
+func (e *Executor) nodeName(said bootstrap.KubeadmSettings, set cloudconfig.Hostname) (string, error) {
 	name := said.HostnameOverride
 	if name == "" {
 		name = said.Name
@@ -86,7 +86,7 @@ func (e *Executor) nodeName(said kubeadmdata.Settings, set cloudconfig.Hostname)
 }
 
 // nodeIPs follow the operator of the host, then the bootstrap data, then the families of the cluster.
-func (e *Executor) nodeIPs(said kubeadmdata.Settings, requested operation.Bootstrap, interfaces []nodeaddress.Interface, virtual netip.Addr) ([]netip.Addr, infrav1.HostNodeAddressSource, error) {
+func (e *Executor) nodeIPs(said bootstrap.KubeadmSettings, requested operation.Bootstrap, interfaces []nodeaddress.Interface, virtual netip.Addr) ([]netip.Addr, infrav1.HostNodeAddressSource, error) {
 	var v6 []bool
 	for _, family := range requested.IPFamilies {
 		v6 = append(v6, family == infrav1.HostIPv6)
@@ -105,7 +105,7 @@ func (e *Executor) nodeIPs(said kubeadmdata.Settings, requested operation.Bootst
 }
 
 // dataIPs are the addresses in the flag --node-ip of the bootstrap data: [::] and 0.0.0.0 name a family.
-func dataIPs(said kubeadmdata.Settings) []netip.Addr {
+func dataIPs(said bootstrap.KubeadmSettings) []netip.Addr {
 	var ips []netip.Addr
 	for text := range strings.SplitSeq(said.NodeIP, ",") {
 		ip, err := netip.ParseAddr(strings.TrimSpace(text))
@@ -121,13 +121,13 @@ func dataIPs(said kubeadmdata.Settings) []netip.Addr {
 func (e *Executor) completeData(config *cloudconfig.Config, progress operation.Progress) error {
 	node := progress.State().Node
 	name, advertise := node.Name, netip.Addr{}
-	if said := kubeadmdata.Read(config.WriteFiles); said.HostnameOverride != "" {
+	if said := bootstrap.ReadKubeadm(config.WriteFiles); said.HostnameOverride != "" {
 		name = said.Name
 	}
 	if len(node.IPs) > 0 {
 		advertise = node.IPs[0]
 	}
-	files, err := kubeadmdata.Complete(config.WriteFiles, name, advertise)
+	files, err := bootstrap.CompleteKubeadm(config.WriteFiles, name, advertise)
 	if err != nil {
 		return err
 	}

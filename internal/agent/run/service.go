@@ -12,7 +12,6 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/link"
-	"github.com/slipway-dev/slipway/internal/agent/link/assignment"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/link/handover"
 	"github.com/slipway-dev/slipway/internal/agent/link/kube"
@@ -73,7 +72,7 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 	if err != nil {
 		return err
 	}
-	follower := assignment.New(assignment.Options{
+	follower := handover.NewFollower(handover.FollowerOptions{
 		Namespace: s.Options.Namespace, HostName: s.Options.HostName, HostID: s.Options.HostID, Configured: cmp.Or(s.Configured, s.Options.Namespace),
 		Session: session, Progress: s.progress, Log: s.Log,
 	})
@@ -112,7 +111,7 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 }
 
 // options of an agent in one management cluster.
-func (s *Service) options(session *enroll.Session, keeper *handover.Keeper, follower *assignment.Follower) link.Options {
+func (s *Service) options(session *enroll.Session, keeper *handover.Keeper, follower *handover.Follower) link.Options {
 	o := s.Options
 	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
 	o.Disconnected, o.Refused, o.CertificateExpires = session.CloseConnections, session.Refused, session.Expires

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// retryEvery is how often an agent that cannot go on looks again.
+	// retryEvery is how often an agent that cannot go on looks again, and how long after a
+	// failed attempt a Follower begins the next one.
 	retryEvery = 5 * time.Second
 	// DefaultPatience is how long a management cluster may be away before an agent that
 	// is prepared looks for its host in the other one.

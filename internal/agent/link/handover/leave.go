@@ -14,7 +14,7 @@ import (
 )
 
 // attempt bounds one try to go: after it, the agent looks whether the hand-over is
-// another one by now. The request it has filed there stands.
+// another one by now. Likewise a Follower looks at its Host. The requests it has filed there stand.
 const attempt = 2 * time.Minute
 
 // leave goes to the other management cluster as soon as the host is there. It returns

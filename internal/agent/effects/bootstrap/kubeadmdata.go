@@ -1,6 +1,4 @@
-// Package kubeadmdata reads and completes the configuration of kubeadm in bootstrap data: what it
-// leaves open of the node's identity. It is pure, and may be imported by the package effects.
-package kubeadmdata
+package bootstrap
 
 import (
 	"bufio"
@@ -25,19 +23,19 @@ const (
 	clusterKind = "ClusterConfiguration"
 )
 
-// Settings are what the data says of the node; empty where it leaves that open.
-type Settings struct {
+// KubeadmSettings are what the data says of the node; empty where it leaves that open.
+type KubeadmSettings struct {
 	// Name is nodeRegistration.name.
 	Name string
 	// HostnameOverride and NodeIP are the flags in nodeRegistration.kubeletExtraArgs.
 	HostnameOverride, NodeIP string
 }
 
-// Read returns what the files of bootstrap data say of the node.
-func Read(files []cloudconfig.File) Settings {
-	found := Settings{}
+// ReadKubeadm returns what the files of bootstrap data say of the node.
+func ReadKubeadm(files []cloudconfig.File) KubeadmSettings {
+	found := KubeadmSettings{}
 	for _, f := range files {
-		_, _ = edit(f.Content, func(document map[string]any) bool {
+		_, _ = editDocuments(f.Content, func(document map[string]any) bool {
 			registration, _ := document["nodeRegistration"].(map[string]any)
 			if name, _ := registration["name"].(string); name != "" {
 				found.Name = name
@@ -71,14 +69,14 @@ func extraArg(registration map[string]any, name string) string {
 	return ""
 }
 
-// Complete returns the files with the name of the node and the address of its API server where the
+// CompleteKubeadm returns the files with the name of the node and the address of its API server where the
 // data leaves them open: kubeadm would take them from what the host says at that moment. Either may be
 // empty to leave it so.
-func Complete(files []cloudconfig.File, name string, advertise netip.Addr) ([]cloudconfig.File, error) {
+func CompleteKubeadm(files []cloudconfig.File, name string, advertise netip.Addr) ([]cloudconfig.File, error) {
 	completed := make([]cloudconfig.File, 0, len(files))
 	for _, f := range files {
-		content, err := edit(withInit(f.Content), func(document map[string]any) bool {
-			changed := name != "" && fill(document, name, "nodeRegistration", "name")
+		content, err := editDocuments(withInitConfiguration(f.Content), func(document map[string]any) bool {
+			changed := name != "" && fillIn(document, name, "nodeRegistration", "name")
 			endpoint := []string{"localAPIEndpoint", "advertiseAddress"}
 			if document["kind"] == joinKind {
 				if controlPlane, _ := document["controlPlane"].(map[string]any); controlPlane == nil {
@@ -86,7 +84,7 @@ func Complete(files []cloudconfig.File, name string, advertise netip.Addr) ([]cl
 				}
 				endpoint = append([]string{"controlPlane"}, endpoint...)
 			}
-			return advertise.IsValid() && fill(document, advertise.String(), endpoint...) || changed
+			return advertise.IsValid() && fillIn(document, advertise.String(), endpoint...) || changed
 		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
@@ -97,11 +95,11 @@ func Complete(files []cloudconfig.File, name string, advertise netip.Addr) ([]cl
 	return completed, nil
 }
 
-// withInit adds an empty InitConfiguration to a file that makes a control plane without one. On IPv6
+// withInitConfiguration adds an empty InitConfiguration to a file that makes a control plane without one. On IPv6
 // kubeadm takes the newest address of the interface otherwise, which is the virtual one.
-func withInit(content []byte) []byte {
+func withInitConfiguration(content []byte) []byte {
 	version := ""
-	for _, document := range documents(content) {
+	for _, document := range documentsOf(content) {
 		switch document.kind {
 		case initKind, joinKind:
 			return content
@@ -115,8 +113,8 @@ func withInit(content []byte) []byte {
 	return fmt.Appendf(bytes.TrimRight(bytes.Clone(content), "\n"), "\n---\napiVersion: %s\nkind: %s\n", version, initKind)
 }
 
-// fill sets a field that is empty, and reports whether it was.
-func fill(object map[string]any, value string, path ...string) bool {
+// fillIn sets a field that is empty, and reports whether it was.
+func fillIn(object map[string]any, value string, path ...string) bool {
 	for _, name := range path[:len(path)-1] {
 		inner, ok := object[name].(map[string]any)
 		if !ok {
@@ -143,9 +141,9 @@ type document struct {
 	content       map[string]any
 }
 
-// documents are those of a file that has configuration of kubeadm; nil of any other, and of what is no
+// documentsOf are those of a file that has configuration of kubeadm; nil of any other, and of what is no
 // YAML.
-func documents(content []byte) (all []document) {
+func documentsOf(content []byte) (all []document) {
 	if !bytes.Contains(content, []byte(apiGroup)) {
 		return nil
 	}
@@ -169,12 +167,12 @@ func documents(content []byte) (all []document) {
 	}
 }
 
-// edit calls change with each document of kubeadm for a node, and writes those that it changed. All
+// editDocuments calls change with each document of kubeadm for a node, and writes those that it changed. All
 // others, and what is no YAML, stay as they are.
-func edit(content []byte, change func(map[string]any) bool) ([]byte, error) {
+func editDocuments(content []byte, change func(map[string]any) bool) ([]byte, error) {
 	var texts []string
 	changed := false
-	for _, d := range documents(content) {
+	for _, d := range documentsOf(content) {
 		if (d.kind == initKind || d.kind == joinKind) && change(d.content) {
 			text, err := yaml.Marshal(d.content)
 			if err != nil {

@@ -1,4 +1,4 @@
-package kubeadmdata
+package bootstrap
 
 import (
 	"net/netip"
@@ -26,7 +26,7 @@ nodeRegistration:
 	setData    = "apiVersion: kubeadm.k8s.io/v1beta3\nkind: JoinConfiguration\ncontrolPlane: {localAPIEndpoint: {advertiseAddress: 10.9.9.9}}\nnodeRegistration: {name: mine}\n"
 )
 
-func files(contents ...string) (all []cloudconfig.File) {
+func filesOf(contents ...string) (all []cloudconfig.File) {
 	for _, c := range contents {
 		all = append(all, cloudconfig.File{Path: "/run/kubeadm/kubeadm.yaml", Content: []byte(c)})
 	}
@@ -36,12 +36,12 @@ func files(contents ...string) (all []cloudconfig.File) {
 func TestRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		data string
-		want Settings
+		want KubeadmSettings
 	}{
-		"init": {initData, Settings{NodeIP: "::"}}, "join": {joinData, Settings{HostnameOverride: "other"}}, "set": {setData, Settings{Name: "mine"}},
-		"something else": {"kind: InitConfiguration\nnodeRegistration: {name: no}\n", Settings{}}, "no YAML": {"kubeadm.k8s.io/ {", Settings{}},
+		"init": {initData, KubeadmSettings{NodeIP: "::"}}, "join": {joinData, KubeadmSettings{HostnameOverride: "other"}}, "set": {setData, KubeadmSettings{Name: "mine"}},
+		"something else": {"kind: InitConfiguration\nnodeRegistration: {name: no}\n", KubeadmSettings{}}, "no YAML": {"kubeadm.k8s.io/ {", KubeadmSettings{}},
 	} {
-		if got := Read(files(c.data)); got != c.want {
+		if got := ReadKubeadm(filesOf(c.data)); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestComplete(t *testing.T) {
 		"not kubeadm's": {"kubeadm.k8s.io/ {", []string{"kubeadm.k8s.io/ {"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Complete(files(c.data), "node-1", ip)
+			got, err := CompleteKubeadm(filesOf(c.data), "node-1", ip)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestComplete(t *testing.T) {
 					t.Errorf("%q is in\n%s", miss, text)
 				}
 			}
-			again, err := Complete(got, "node-2", netip.MustParseAddr("fd00::6"))
+			again, err := CompleteKubeadm(got, "node-2", netip.MustParseAddr("fd00::6"))
 			if err != nil || string(again[0].Content) != text {
 				t.Errorf("a second time changes it to\n%s", again[0].Content)
 			}
@@ -88,11 +88,11 @@ func TestComplete(t *testing.T) {
 // A name stays a string for kubeadm, whose configuration is YAML.
 func TestNamesStayStrings(t *testing.T) {
 	for _, name := range []string{"1234", "007", "1e3", "0x10", "true", "no", "y", "null", "1.2", "a.b", "12e4.5", strings.Repeat("a", 63)} {
-		completed, err := Complete(files("apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n"), name, netip.Addr{})
+		completed, err := CompleteKubeadm(filesOf("apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\n"), name, netip.Addr{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Read(completed); got.Name != name {
+		if got := ReadKubeadm(completed); got.Name != name {
 			t.Errorf("%s is %q in\n%s", name, got.Name, completed[0].Content)
 		}
 	}

@@ -1,4 +1,4 @@
-package assignment
+package handover
 
 import (
 	"context"
@@ -15,21 +15,15 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-const (
-	// headStart is for who assigns a host: the Host there is made a moment later.
-	headStart = time.Second
-	// attempt bounds one try; the requests that it has filed stand.
-	attempt = 2 * time.Minute
-	// retryEvery is how long after a try that failed the next one begins, and how often it
-	// is looked whether the Host there is shown.
-	retryEvery = 5 * time.Second
-)
+// headStart is how long a Follower waits before it begins: whoever assigns a host makes the Host
+// there a moment later.
+const headStart = time.Second
 
-// errMeanwhile means that the host is not to go any more, or that an operation has begun.
-var errMeanwhile = errors.New("the Host here says otherwise by now, or an operation has begun")
+// errHostChanged means that the host is not to go any more, or that an operation has begun.
+var errHostChanged = errors.New("the Host here says otherwise by now, or an operation has begun")
 
-// Options of a Follower. All are required.
-type Options struct {
+// FollowerOptions are the options of a Follower. All are required.
+type FollowerOptions struct {
 	// Namespace, HostName and HostID name the host; Configured is the namespace that the
 	// agent's configuration has for it.
 	Namespace, HostName, HostID, Configured string
@@ -43,7 +37,7 @@ type Options struct {
 
 // Follower follows what the Host says about its namespace.
 type Follower struct {
-	options Options
+	options FollowerOptions
 
 	mu sync.Mutex
 	// wanted is the namespace that the host is to be in; empty for the one it is in.
@@ -52,8 +46,10 @@ type Follower struct {
 	changed chan struct{}
 }
 
-// New returns a Follower of a host that stays where it is.
-func New(o Options) *Follower { return &Follower{options: o, changed: make(chan struct{})} }
+// NewFollower returns a Follower of a host that stays where it is.
+func NewFollower(o FollowerOptions) *Follower {
+	return &Follower{options: o, changed: make(chan struct{})}
+}
 
 // Served is called with each version of the Host. It does not block.
 func (f *Follower) Served(h *infrav1.Host) {
@@ -88,7 +84,7 @@ func (f *Follower) Run(ctx context.Context) string {
 			if err == nil {
 				return namespace
 			}
-			if ctx.Err() == nil && !errors.Is(err, errMeanwhile) {
+			if ctx.Err() == nil && !errors.Is(err, errHostChanged) {
 				f.options.Log.Warn("cannot go to the namespace that the host is assigned to, trying again", "assignedNamespace", namespace, "err", err)
 			}
 			again = time.After(retryEvery)
@@ -112,7 +108,7 @@ func (f *Follower) follow(ctx context.Context, namespace string, changed <-chan 
 		select {
 		case <-ctx.Done():
 		case <-changed:
-			called(errMeanwhile)
+			called(errHostChanged)
 		}
 	}()
 	if !backoff.Sleep(ctx, headStart) {
@@ -128,7 +124,7 @@ func (f *Follower) follow(ctx context.Context, namespace string, changed <-chan 
 		return err
 	}
 	if wanted, _ := f.wish(); wanted != namespace {
-		return errMeanwhile
+		return errHostChanged
 	}
 	if err := there.Commit(f.options.Configured); err != nil {
 		return fmt.Errorf("write down that the host is in namespace %s: %w", namespace, err)

@@ -1,4 +1,4 @@
-package assignment
+package handover
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 )
 
 func follower(generation int64, busy bool) *Follower {
-	return New(Options{
+	return NewFollower(FollowerOptions{
 		Namespace: "pool", HostName: "h", HostID: "key", Configured: "pool",
 		Progress: func() (int64, bool) { return generation, busy }, Log: slog.New(slog.DiscardHandler),
 	})
