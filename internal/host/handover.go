@@ -3,11 +3,15 @@ package host
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,3 +163,88 @@ func ParseHandOverReport(text string) (HandOverReport, bool) {
 // handOverHowTo ends the message of a host that nobody hands over.
 const handOverHowTo = "Put a bootstrap kubeconfig of the target under the key " + infrav1.HandOverKubeconfigKey + " of Secret " +
 	infrav1.HandOverSecretName + " (type " + infrav1.HandOverSecretType + ") in this namespace; an empty one says that you bring the agents there by hand"
+
+// HomeFile is in the state directory of an agent once its host was handed over to
+// another management cluster, and holds a Home as JSON. It stands in for the configured
+// bootstrap kubeconfig, which names the first one.
+const HomeFile = "handed-over.json"
+
+// Home says where a host was handed over to.
+type Home struct {
+	// Kubeconfig is the bootstrap kubeconfig of the management cluster.
+	Kubeconfig []byte `json:"kubeconfig"`
+	// Supersedes is the digest of the configured bootstrap kubeconfig at that time,
+	// empty without one. Any other is a later word of the operator, and wins.
+	Supersedes string `json:"supersedes,omitempty"`
+}
+
+// ParseHome reads the content of a HomeFile.
+func ParseHome(data []byte) (Home, error) {
+	var h Home
+	if err := json.Unmarshal(data, &h); err != nil {
+		return h, fmt.Errorf("%s is damaged: %w; remove it and copy a bootstrap kubeconfig to the host", HomeFile, err)
+	}
+	return h, nil
+}
+
+// Target is the management cluster of a Home.
+func (h Home) Target() (Target, error) {
+	target, err := ParseTarget(h.Kubeconfig)
+	if err != nil {
+		return target, fmt.Errorf("%s: %w", HomeFile, err)
+	}
+	return target, nil
+}
+
+// Recognize judges the Host that an agent finds in another management cluster or namespace, by
+// the hostID of the agent and the claim generation that it has served: it must be the same
+// host, and not of an earlier time, as the copy of a backup is.
+func Recognize(there *infrav1.Host, hostID string, generation int64) error {
+	switch {
+	case there.Spec.HostID != hostID:
+		return fmt.Errorf("the Host there is of another machine: its hostID is %s", there.Spec.HostID)
+	case there.Spec.ClaimGeneration < generation:
+		return fmt.Errorf("the Host there is of an earlier time: claim generation %d, and this machine has served %d", there.Spec.ClaimGeneration, generation)
+	}
+	return nil
+}
+
+// HashCAs returns the hashes of the public keys of the certificates in a PEM bundle,
+// in the form of kubeadm's --discovery-token-ca-cert-hash. They name a cluster: no
+// other one has the private key. What is no certificate is passed over.
+func HashCAs(bundle []byte) []string {
+	var hashes []string
+	for _, ca := range parseCAs(bundle) {
+		if hash := hashCA(ca); !slices.Contains(hashes, hash) {
+			hashes = append(hashes, hash)
+		}
+	}
+	return hashes
+}
+
+// TrustedCAs returns those certificates of a PEM bundle whose hashes are given; none
+// when no certificate is of that cluster.
+func TrustedCAs(bundle []byte, hashes []string) []byte {
+	var trusted []byte
+	for _, ca := range parseCAs(bundle) {
+		if slices.Contains(hashes, hashCA(ca)) {
+			trusted = append(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})...)
+		}
+	}
+	return trusted
+}
+
+func hashCA(ca *x509.Certificate) string {
+	sum := sha256.Sum256(ca.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+func parseCAs(bundle []byte) []*x509.Certificate {
+	var found []*x509.Certificate
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if ca, err := x509.ParseCertificate(block.Bytes); err == nil {
+			found = append(found, ca)
+		}
+	}
+	return found
+}

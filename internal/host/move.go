@@ -1,8 +1,9 @@
 package host
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -110,4 +111,24 @@ func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {
 	default:
 		return yes(infrav1.HostReadyToMoveReason, "The agent goes to the target as soon as the host is there")
 	}
+}
+
+// Leaving says whether a Host goes to another namespace once it is free, as
+// spec.assignedNamespace says.
+func Leaving(h *infrav1.Host) bool {
+	return h.Spec.AssignedNamespace != "" && h.Spec.AssignedNamespace != h.Namespace
+}
+
+// Successor says whether a Host is the one that the agent of h goes over to: of the same
+// name and key, in the namespace that h is assigned to.
+func Successor(h, other *infrav1.Host) bool {
+	return Leaving(h) && other.Namespace == h.Spec.AssignedNamespace && other.Name == h.Name &&
+		h.Spec.HostID != "" && other.Spec.HostID == h.Spec.HostID
+}
+
+// leavingState is that of a free host that leaves.
+func leavingState(h *infrav1.Host) State {
+	return State{infrav1.HostPhaseAvailable, infrav1.HostAssignedReason, fmt.Sprintf("spec.assignedNamespace gives the host to namespace %s: its agent goes over to Host %s/%s, "+
+		"which must have the same spec.hostID, and `slipway host assign %s -n %s --to %s` deletes this Host then",
+		h.Spec.AssignedNamespace, h.Spec.AssignedNamespace, h.Name, h.Name, h.Namespace, h.Spec.AssignedNamespace)}
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -12,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -222,4 +226,37 @@ func list[L any, P listOf[L]](ctx context.Context, c client.Reader, s *Snapshot,
 	}
 	keep(s, found)
 	return nil
+}
+
+// Scope narrows what is read and shown. The zero value is everything.
+type Scope struct {
+	// Namespace is the only one that is looked at; empty for all.
+	Namespace string
+	// Selector holds for clusters and hosts that are shown; nil for all.
+	Selector labels.Selector
+}
+
+// Narrow says whether it leaves anything out.
+func (s Scope) Narrow() bool { return s.Namespace != "" || s.Selector != nil && !s.Selector.Empty() }
+
+// Shows says whether an object has the labels that are asked for.
+func (s Scope) Shows(object client.Object) bool {
+	return s.Selector == nil || s.Selector.Matches(labels.Set(object.GetLabels()))
+}
+
+// ShellWord quotes for a shell what a cluster or a machine told, for the commands that are shown to
+// administrators. It is one line.
+func ShellWord(word string) string {
+	if !strings.ContainsFunc(word, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:@/+=[]", r)
+	}) {
+		return word
+	}
+	word = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, word)
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -3,10 +3,8 @@
 // cost model), with the variables of this API. What an expression costs is limited
 // twice: when it is compiled, estimated for a large namespace, and when it runs.
 //
-// match.go says which Clusters a policy is about, namespace.go whether the API server asks about
-// those without a topology, for which Cluster API calls no hooks. The handlers of the hooks, the
-// controllers, admission and `slipway lifecycle explain` all ask here, so that what is explained is
-// what is done.
+// match.go says which Clusters a policy is about. The handlers of the hooks, the controllers,
+// admission and `slipway lifecycle explain` all use it, so that what is explained is what is done.
 //
 // It may import the API only.
 package expression

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/sdk/extension"
@@ -113,4 +115,14 @@ var humps = regexp.MustCompile(`([a-z])([A-Z])`)
 // kebab turns BeforeClusterCreate into before-cluster-create.
 func kebab(hook lifecyclev1.HookName) string {
 	return strings.ToLower(humps.ReplaceAllString(string(hook), "$1-$2"))
+}
+
+// Warm has the cache filled with what handlers read before the first call comes.
+func Warm(ctx context.Context, c cache.Cache) error {
+	for _, object := range []client.Object{&lifecyclev1.LifecyclePolicy{}, &lifecyclev1.LifecycleRun{}} {
+		if _, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("watch %T: %w", object, err)
+		}
+	}
+	return nil
 }

@@ -12,12 +12,16 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
 // Checker asks the API server who the engine is and what it may do. Every user may ask
@@ -198,4 +202,18 @@ func Verbs(on Right, verbs ...string) []Right {
 		rights[i].Verb = verb
 	}
 	return rights
+}
+
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+
+// Enforced says whether the API server asks about the Clusters of a namespace that have no
+// topology, which an administrator of Namespaces decides by a label. Nothing watches it,
+// so the reader reads past the cache.
+func Enforced(ctx context.Context, reader client.Reader, name string) (bool, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	if err := reader.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return false, fmt.Errorf("read Namespace %s: %w", name, err)
+	}
+	return namespace.Labels[lifecyclev1.EnforcementLabel] == string(lifecyclev1.EnforcementAll), nil
 }

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/lru"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Timeout bounds each request to a workload cluster.
@@ -164,4 +168,82 @@ func (t explaining) RoundTrip(request *http.Request) (*http.Response, error) {
 		Remedy:  "look at its control plane and at spec.controlPlaneEndpoint, or skip the step if the cluster is lost",
 		Err:     err,
 	}
+}
+
+// PageSize is how many objects are read at once.
+const PageSize = 250
+
+// Each calls visit with every object of a kind that options select, page by page, in
+// the order of namespaces and names. It stops at the first error. The API server may
+// forget a list that takes minutes to read: the error is then ResourceExpired.
+func (c *Cluster) Each(ctx context.Context, kind schema.GroupVersionKind, visit func(*unstructured.Unstructured) error, options ...client.ListOption) error {
+	kind.Kind += "List"
+	for next := ""; ; {
+		page := &unstructured.UnstructuredList{}
+		page.SetGroupVersionKind(kind)
+		if err := c.List(ctx, page, append(options[:len(options):len(options)], client.Limit(PageSize), client.Continue(next))...); err != nil {
+			return fmt.Errorf("list %s: %w", kind.GroupKind(), err)
+		}
+		for i := range page.Items {
+			if err := visit(&page.Items[i]); err != nil {
+				return err
+			}
+		}
+		if next = page.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// Parse returns the current context of a kubeconfig. Whoever may write a Secret wrote
+// it, so it may neither run a program nor read a file of this process, and what it says is
+// sent to the server that it verifies alone: with InsecureSkipTLSVerify or a proxy anybody
+// in between is administrator of the cluster.
+func Parse(data []byte) (*rest.Config, error) {
+	kubeconfig, err := clientcmd.Load(data)
+	if err != nil {
+		// The text of the parser may quote what is a secret.
+		return nil, errors.New("it is no kubeconfig")
+	}
+	for name, user := range kubeconfig.AuthInfos {
+		if setting := outsideOfUser(user); setting != "" {
+			return nil, fmt.Errorf("user %q has %s, which is not allowed: credentials must be in the kubeconfig itself", name, setting)
+		}
+	}
+	for name, cluster := range kubeconfig.Clusters {
+		switch {
+		case cluster.CertificateAuthority != "":
+			return nil, fmt.Errorf("cluster %q has certificate-authority, which is not allowed: use certificate-authority-data", name)
+		case cluster.InsecureSkipTLSVerify:
+			return nil, fmt.Errorf("cluster %q has insecure-skip-tls-verify, which is not allowed: use certificate-authority-data", name)
+		case cluster.ProxyURL != "":
+			return nil, fmt.Errorf("cluster %q has proxy-url, which is not allowed: its server must be reached directly", name)
+		}
+	}
+	config, err := clientcmd.NewDefaultClientConfig(*kubeconfig, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(config.Host, "https://") {
+		return nil, errors.New("its server has no address that begins with https://")
+	}
+	return config, nil
+}
+
+// outsideOfUser names the setting that takes credentials from outside of the
+// kubeconfig; "" when there is none.
+func outsideOfUser(user *clientcmdapi.AuthInfo) string {
+	switch {
+	case user.Exec != nil:
+		return "exec"
+	case user.AuthProvider != nil:
+		return "auth-provider"
+	case user.TokenFile != "":
+		return "tokenFile"
+	case user.ClientCertificate != "":
+		return "client-certificate"
+	case user.ClientKey != "":
+		return "client-key"
+	}
+	return ""
 }

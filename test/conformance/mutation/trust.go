@@ -159,7 +159,7 @@ subjects:
 	},
 	{
 		Rule: "Trust/assignments", Breaks: "a host that goes from one namespace to another counts as a clone of itself",
-		File: "internal/host/assignment.go", Old: "return Leaving(h) && other.Namespace", New: "return false && other.Namespace",
+		File: "internal/host/move.go", Old: "return Leaving(h) && other.Namespace", New: "return false && other.Namespace",
 		Package: trust, Test: "TestTrust/a host that is assigned",
 	},
 	{

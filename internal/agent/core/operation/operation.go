@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -262,4 +263,33 @@ func Step(progress Progress, name string, run func() error) error {
 		return err
 	}
 	return progress.Done()
+}
+
+// maxNamed bounds how many leftovers a message names.
+const maxNamed = 8
+
+// UnknownChanges begins what Verify returns for changes that nobody can know, since their record is
+// lost. Another reset finds no more.
+const UnknownChanges = "unknown changes: "
+
+// NotClean is the error of a host on which something of Kubernetes is left.
+func NotClean(left []string, remedy string) error {
+	named := left
+	if len(named) > maxNamed {
+		named = append(append([]string{}, left[:maxNamed]...), fmt.Sprintf("and %d more", len(left)-maxNamed))
+	}
+	return &Error{Reason: ReasonNotClean, Retry: RetryNever,
+		Message: fmt.Sprintf("the host is not clean: %s; %s", strings.Join(named, ", "), remedy)}
+}
+
+// Truncate returns text in at most so many bytes, as a status may hold it. It cuts between
+// characters, and replaces what is no UTF-8, as encoding/json would: a text that the journal or the
+// API returns is then the one that was put there.
+func Truncate(text string, most int) string {
+	const end = "..."
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(end)], "") + end
 }
