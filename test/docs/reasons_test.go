@@ -31,7 +31,7 @@ func TestReasonsReference(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Reasons of conditions\n\nWhat each reason in the status of an object means and, when something is wrong, what to do. " +
 		"Written by `make docs` from the constants of\n`github.com/slipway-dev/slipway/" + apiPackage + "`, which programs compare with. " +
-		"[Troubleshooting](../troubleshooting.md) is an index by message.\n")
+		"[Troubleshooting](../../troubleshooting.md) is an index by message.\n")
 	page.WriteString("\n| condition | reason | constant | means |\n|---|---|---|---|\n")
 	listed := 0
 	for _, group := range api.groups {
@@ -51,7 +51,7 @@ func TestReasonsReference(t *testing.T) {
 			t.Errorf("%s is in no group of reasons", name)
 		}
 	}
-	compare(t, "docs/reference/reasons.md", []byte(page.String()))
+	compare(t, "docs/reference/api/reasons.md", []byte(page.String()))
 }
 
 // reasonGroup are the reasons of one condition.
