@@ -23,7 +23,7 @@ const (
 	missingShare = 10
 )
 
-// Make plans which hosts to ask now.
+// Make plans which hosts update now.
 func Make(r Rollout) Plan {
 	if why := notOfManager(r); why != "" {
 		return Plan{Condition: condition(infrav1.AgentReleaseNotOfManagerReason, why)}
@@ -38,21 +38,22 @@ func Make(r Rollout) Plan {
 	return b.plan
 }
 
-// planner keeps the counts that each host changes that is asked.
+// planner keeps the counts that each requested update changes.
 type planner struct {
 	rollout Rollout
 	wanted  infrav1.HostAgentSpec
 	plan    Plan
 	domains []*domain
-	// updating are connected, missing are not; both were asked. waiting are to be asked.
+	// updating are connected, missing are not; the update of both was requested. waiting are not
+	// requested yet.
 	updating, missing, waiting, failed []Host
-	// proven is how many run the very bundle that they were asked for.
+	// proven is how many run the very bundle that was requested of them.
 	proven int
 	// controlPlanes has the host of each that updates.
 	controlPlanes map[types.NamespacedName]types.NamespacedName
-	// stop is why nobody is asked; empty when somebody may be.
+	// stop is why no update is requested; empty when one may be.
 	stop string
-	// turn is whose turn it is; nil while the first host goes, and when nobody can be asked.
+	// turn is whose turn it is; nil while the first host updates, and when no host can.
 	turn *domain
 }
 
@@ -62,7 +63,7 @@ type domain struct {
 	hosts, updated, updating int
 	// missing counts in what began and not in what updates.
 	missing int
-	// asked is true once any of its hosts was asked for this bundle.
+	// asked is true once this bundle was requested of any of its hosts.
 	asked bool
 }
 
@@ -117,7 +118,7 @@ func (b *planner) count(h Host, d *domain) {
 	}
 }
 
-// occupy counts a host that was asked.
+// occupy counts a host whose update was requested.
 func (b *planner) occupy(h Host, d *domain) {
 	if h.ControlPlane != (types.NamespacedName{}) {
 		b.controlPlanes[h.ControlPlane] = h.Key
@@ -132,7 +133,7 @@ func (b *planner) occupy(h Host, d *domain) {
 }
 
 // begun says whether the failure domain is one to finish before others begin. In one that
-// is finished there is nobody to ask.
+// is finished no host is left to update.
 func (d *domain) begun() bool {
 	return d.updating+d.missing+d.updated > 0
 }
@@ -144,7 +145,7 @@ func (d *domain) atOnce() int { return max(1, min(d.hosts/share, maxAtOnce)) }
 // of the first host does not end the rollout.
 func (b *planner) tolerable() int { return max(1, b.proven/missingShare) }
 
-// stopped says why nobody is asked at all.
+// stopped says why no update is requested at all.
 func (b *planner) stopped() string {
 	switch {
 	case len(b.failed) > 0:
@@ -157,7 +158,7 @@ func (b *planner) stopped() string {
 	return ""
 }
 
-// choose asks as many hosts as may be asked.
+// choose requests as many updates as the limits allow.
 func (b *planner) choose() {
 	free := 0
 	if b.first() {
@@ -192,7 +193,7 @@ func (b *planner) choose() {
 func (b *planner) first() bool { return b.proven == 0 }
 
 // next is the failure domain whose turn it is; nil when two have hosts that update, as when
-// one that was missing returns, or when no host can be asked.
+// one that was missing returns, or when no host can update.
 func (b *planner) next() *domain {
 	can := map[string]bool{}
 	for _, h := range b.waiting {
@@ -216,7 +217,7 @@ func (b *planner) next() *domain {
 	return nil
 }
 
-// hindrance is why a host cannot be asked, whosever turn it is.
+// hindrance is why a host cannot update, in any turn.
 func (b *planner) hindrance(h Host) string {
 	other, taken := b.controlPlanes[h.ControlPlane]
 	switch {

@@ -39,7 +39,7 @@ func condition(reason, message string) metav1.Condition {
 	return metav1.Condition{Type: infrav1.AgentReleaseRolledOutCondition, Status: metav1.ConditionFalse, Reason: reason, Message: message}
 }
 
-// hold says of each host that is not asked why.
+// hold notes why a host does not update now.
 func (b *planner) hold() {
 	for _, h := range b.waiting {
 		if !slices.Contains(b.plan.Ask, h.Key) {

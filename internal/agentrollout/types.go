@@ -31,12 +31,12 @@ type Host struct {
 	// Managed is true for an agent that updates itself.
 	Managed bool
 	Agent   host.Agent
-	// Connected and Approved hosts that are not Paused can be asked.
+	// Connected and Approved hosts that are not Paused can update.
 	Connected, Approved, Paused bool
 	Deleting                    bool
 	// Claimed and Busy hosts are not the first choice.
 	Claimed, Busy bool
-	// ControlPlane is the Cluster whose control-plane address the host holds or may take;
+	// ControlPlane is the Cluster whose control-plane address the host has or may get;
 	// zero for none.
 	ControlPlane types.NamespacedName
 }
@@ -64,9 +64,9 @@ func HostOf(h *infrav1.Host) Host {
 
 // Plan is what to do now.
 type Plan struct {
-	// Ask are the hosts to ask now.
+	// Ask are the hosts whose update is requested now.
 	Ask []types.NamespacedName
-	// Held are the hosts that are not asked and do not run the version, by name.
+	// Held are the hosts that neither update now nor run the version, by name.
 	Held []Held
 	// Hosts takes part in the rollout; Updated and Failed are parts of it.
 	Hosts, Updated, Failed int32
@@ -78,7 +78,7 @@ type Plan struct {
 	Condition metav1.Condition
 }
 
-// Held is a host that is not asked now.
+// Held is a host whose update is not requested now.
 type Held struct {
 	Host types.NamespacedName
 	// Why completes "it is not asked because".

@@ -1,13 +1,12 @@
-// Package inplace answers the hooks by which Cluster API asks whether Machines can be
-// updated in place, and has it done: CanUpdateMachineSet, CanUpdateMachine and
-// UpdateMachine.
+// Package inplace implements the hooks of in-place updates, CanUpdateMachineSet, CanUpdateMachine
+// and UpdateMachine: whether Cluster API can update Machines in place, and the update itself.
 //
 //	CanUpdateMachineSet ── what differs? (plan.go, pure) ── do the hosts offer it? ──> the patch, or none
-//	UpdateMachine ── is it due? (the API server) ──> HostMachine.spec.version ──> the host's report ──> done, or ask again
+//	UpdateMachine ── is it due? (the API server) ──> HostMachine.spec.version ──> the host's report ──> done, or retry
 //
 // What can be updated in place is the Kubernetes version, by one minor version at most and
-// never down; of a control plane, when it has three Machines or more. So can be what is asked of
-// hosts (selector, capacity, preferences), where the hosts that the Machines have satisfy it: Cluster API
+// never down; of a control plane, when it has three Machines or more. The requirements on hosts
+// (selector, capacity, preferences) can be, too, where the hosts that the Machines have satisfy it: Cluster API
 // writes that into the HostMachines, and nothing is done on the hosts. A change of anything
 // else is answered without a patch: then Cluster API replaces the Machines, or must not,
 // where an annotation says that only an update in place will do. While another Machine of a

@@ -12,7 +12,7 @@ import (
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 )
 
-// gateOfVersion is a feature gate of kubeadm that KubeadmControlPlane sets by nothing but the
+// gateOfVersion is a kubeadm feature gate that KubeadmControlPlane sets by nothing but the
 // version: for 1.31 to 1.35, see DefaultFeatureGates of Cluster API v1.14.2 in
 // controlplane/kubeadm/pkg/desiredstate. kubeadm of 1.36 does not know it any more. It tells
 // kubeadm how to write a file when it joins, and KubeadmControlPlane itself writes the ConfigMap

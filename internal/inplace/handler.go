@@ -22,7 +22,7 @@ import (
 type Handler struct {
 	// Client reads hosts from a cache, and writes.
 	Client client.Client
-	// APIReader reads what an update depends on past the cache.
+	// APIReader reads without a cache what an update depends on.
 	APIReader client.Reader
 	// Version of the manager.
 	Version string
@@ -37,7 +37,7 @@ func (h *Handler) AddTo(s *extension.Server) error {
 	)
 }
 
-// canUpdateMachineSet answers with a patch of the version and of what is asked of hosts, if nothing
+// canUpdateMachineSet responds with a patch of the version and the requirements on hosts, if nothing
 // else changes and each host of the MachineSet offers the version and fits.
 func (h *Handler) canUpdateMachineSet(ctx context.Context, r *hooksv1.CanUpdateMachineSetRequest) (*hooksv1.CanUpdateMachineSetResponse, error) {
 	current, desired := r.Current.MachineSet, r.Desired.MachineSet
@@ -60,9 +60,9 @@ func (h *Handler) canUpdateMachineSet(ctx context.Context, r *hooksv1.CanUpdateM
 	return &hooksv1.CanUpdateMachineSetResponse{MachineSetPatch: versionPatch(c.version, ofMachineSet), InfrastructureMachineTemplatePatch: c.infrastructure}, nil
 }
 
-// canUpdateMachine does the same for one Machine. Cluster API asks for those of control
-// planes. One that can be, but not now, is an error, so that it is asked about again: without
-// a patch it would be replaced.
+// canUpdateMachine does the same for one Machine. Cluster API calls it for those of
+// control planes. One that can be updated, but not now, is an error, so that the call is repeated:
+// without a patch it would be replaced.
 func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMachineRequest) (*hooksv1.CanUpdateMachineResponse, error) {
 	current, desired := r.Current.Machine, r.Desired.Machine
 	ofControlPlane := util.IsControlPlaneMachine(&current) || util.IsControlPlaneMachine(&desired)
@@ -106,7 +106,7 @@ func (h *Handler) canUpdateMachine(ctx context.Context, r *hooksv1.CanUpdateMach
 	return &hooksv1.CanUpdateMachineResponse{MachinePatch: versionPatch(c.version, ofMachine), InfrastructureMachinePatch: c.infrastructure, BootstrapConfigPatch: bootstrapPatch}, nil
 }
 
-// judge logs why a change cannot be made in place. It fails, which holds the rollout, when
+// judge logs why a change cannot be made in place. It fails, which pauses the rollout, when
 // the Machines must not be replaced.
 func (h *Handler) judge(ctx context.Context, what string, annotations map[string]string, no cannot) error {
 	policy := annotations[infrav1.InPlaceUpdatesAnnotation]

@@ -60,8 +60,8 @@ func (h *Handler) lacks(ctx context.Context, key client.ObjectKey, c change) (st
 	return "", nil
 }
 
-// misfits says why the host of a HostMachine is not what is asked for; empty when it is, and for
-// a machine that has no host: it will claim one that fits.
+// misfits says why the host of a HostMachine does not match the requirements; empty when it does,
+// and for a machine without a host: it will claim one that matches.
 func (h *Handler) misfits(ctx context.Context, key client.ObjectKey, asks *placement.Requirements) (string, error) {
 	_, at, err := h.hostOf(ctx, h.Client, key)
 	if err != nil || at == nil {

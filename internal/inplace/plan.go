@@ -48,9 +48,9 @@ func (c cannot) String() string { return strings.Join(c, "; ") }
 type change struct {
 	// version to upgrade to; empty when it is the same.
 	version string
-	// infrastructure is the patch of what is asked of hosts; undefined when that is the same.
+	// infrastructure is the patch of the requirements on hosts; undefined when they are equal.
 	infrastructure hooksv1.Patch
-	// asks is what is asked of hosts from now on; nil when that is the same.
+	// asks are the new requirements on hosts; nil when they are equal.
 	asks *placement.Requirements
 }
 
@@ -96,8 +96,8 @@ func difference(current, desired state, path specPath) (c change, no cannot) {
 // satisfies them is not replaced for them.
 var asked = []string{"hostSelector", "minCapacity", "preferred"}
 
-// compareInfrastructure compares two HostMachines, or their templates. What they ask of hosts
-// may differ, and is noted.
+// compareInfrastructure compares two HostMachines, or their templates. Their requirements on hosts
+// may differ, and are noted.
 func compareInfrastructure(current, desired []byte, path specPath, c *change) (comparison, error) {
 	from, errFrom := readObject(current, path)
 	to, errTo := readObject(desired, path)
@@ -116,7 +116,7 @@ func compareInfrastructure(current, desired []byte, path specPath, c *change) (c
 	return sameObject(followed, desired, path)
 }
 
-// without returns a spec without what it asks of hosts.
+// without returns a spec without its requirements on hosts.
 func without(spec map[string]any) map[string]any {
 	rest := maps.Clone(spec)
 	for _, name := range asked {
@@ -125,7 +125,7 @@ func without(spec map[string]any) map[string]any {
 	return rest
 }
 
-// follow returns the patch by which an object asks of hosts what a spec does, and what it makes.
+// follow returns the patch that gives an object the requirements of a spec, and its result.
 func follow(current []byte, spec map[string]any, path specPath) (hooksv1.Patch, []byte, error) {
 	o, err := decode(current)
 	if err != nil {
@@ -147,7 +147,7 @@ func follow(current []byte, spec map[string]any, path specPath) (hooksv1.Patch, 
 	return hooksv1.Patch{PatchType: hooksv1.JSONMergePatchType, Patch: patch}, followed, err
 }
 
-// requirementsOf returns what a spec asks of hosts.
+// requirementsOf returns the requirements of a spec on hosts.
 func requirementsOf(spec map[string]any) (*placement.Requirements, error) {
 	data, err := json.Marshal(spec)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 )
 
-// How soon Cluster API asks again: while the host works, when a write met another, and when
+// How soon Cluster API calls again: while the host works, when a write met another, and when
 // somebody has to do something.
 const (
 	retryUpgrading = 10 * time.Second
@@ -33,8 +33,8 @@ const (
 	retryPerson    = 30 * time.Second
 )
 
-// updateMachine has the host of a Machine brought to the version of the Machine, and asks
-// to be called again until the host runs it. What the request says only names the Machine:
+// updateMachine requests the version of a Machine from its host, and another call of the hook
+// until the host runs it. What the request says only names the Machine:
 // whoever reaches the port must not request what Cluster API did not.
 func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineRequest) (*hooksv1.UpdateMachineResponse, error) {
 	machine, err := h.due(ctx, &r.Desired.Machine)
@@ -52,7 +52,7 @@ func (h *Handler) updateMachine(ctx context.Context, r *hooksv1.UpdateMachineReq
 		return nil, extension.RetryAfter(retryPerson, fmt.Sprintf("HostMachine %s has no host any more. Delete the Machine to replace it", m.Name))
 	}
 	if machine.Spec.Version == "" || m.Spec.Version == "" && host.RunningVersion(at) == machine.Spec.Version {
-		return nil, nil // only what is asked of hosts has changed
+		return nil, nil // only the requirements on hosts have changed
 	}
 	if err := h.stays(ctx, machine, m); err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func (h *Handler) stays(ctx context.Context, machine *clusterv1.Machine, m *infr
 	return extension.RetryAfter(retryPerson, fmt.Sprintf("Machine %s is not updated: %s", machine.Name, why))
 }
 
-// alone waits, before the host of a control plane is asked to begin, until no other one of that
-// control plane is away.
+// alone waits, before the upgrade is requested from the host of a control plane, until all other
+// hosts of that control plane are available.
 func (h *Handler) alone(ctx context.Context, machine *clusterv1.Machine, m *infrav1.HostMachine) error {
 	if !util.IsControlPlaneMachine(machine) || m.Spec.Version == machine.Spec.Version {
 		return nil

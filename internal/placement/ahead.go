@@ -203,7 +203,7 @@ func hostMachineTemplate(plane *unstructured.Unstructured) string {
 	return ""
 }
 
-// request is what the next machine of the control plane asks for, in one of the failure domains
+// request has the requirements of the control plane's next machine, in one of the failure domains
 // that its provider may choose; false while neither template nor model is there.
 func (p controlPlane) request(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) (Request, bool, error) {
 	var wish infrav1.Placement

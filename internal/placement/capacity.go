@@ -12,7 +12,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// Matches says whether a host is what the request asks for, free or not.
+// Matches says whether a host, free or not, meets the request.
 func (c *Requirements) Matches(h *infrav1.Host) bool {
 	r := c.request
 	return c.Mismatch(h) == "" &&
@@ -31,7 +31,7 @@ func (c *Requirements) Mismatch(h *infrav1.Host) string {
 // Capacity tells the cluster autoscaler what a machine would have, so that it can scale from zero: the
 // least of each resource over the hosts of a namespace that match and are not held back, since nobody
 // knows which of them it will be. Both are empty without such a host; what differs between hosts and
-// can't be compared is left out.
+// can't be compared is omitted.
 func Capacity(ctx context.Context, c client.Reader, namespace string, request Request) (corev1.ResourceList, infrav1.NodeInfo, error) {
 	requirements, err := Parse(request)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package placement chooses the host for a machine, in two halves.
 //
-// The first reads, and writes nothing: what a machine asks of a host (RequestFor), the hosts of a
+// The first reads, and writes nothing: what a machine requires of a host (RequestFor), the hosts of a
 // namespace with all that they are judged by (Read), who else waits for one (Ahead, Waiting), and
 // what is about to go (Leaving). Controllers that claim a host and commands that explain a claim read it
 // here, so that the explanation is the decision.

@@ -11,7 +11,7 @@ import (
 // condition must stay readable with thousands of hosts.
 const maxNamed = 3
 
-// maxReasons is how many reasons are told; the rest is counted.
+// maxReasons is how many reasons are listed; the rest is counted.
 const maxReasons = 6
 
 // Explain tells in one line why no host was chosen, the most frequent reason

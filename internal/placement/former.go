@@ -14,7 +14,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// formers are what is left in a namespace of the machines that had hosts before.
+// formers are the leftovers in a namespace of the machines that had hosts before.
 type formers struct {
 	// machines name, by host, who has a providerID of it and for which claim.
 	machines map[string][]hostsNamed

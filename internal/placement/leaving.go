@@ -48,7 +48,7 @@ func PoolLeaving(pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePo
 	return deleting("HostMachinePool", pool)
 }
 
-// MachineLeaves reads past the cache whether the HostMachine, one of its owners or its Cluster
+// MachineLeaves reads live whether the HostMachine, one of its owners or its Cluster
 // is being deleted or gone, and says which; empty when none is.
 func MachineLeaves(ctx context.Context, live client.Reader, m *infrav1.HostMachine, cluster string) (string, error) {
 	if why, err := leavesCluster(ctx, live, m.Namespace, cluster); err != nil || why != "" {
@@ -71,7 +71,7 @@ func MachineLeaves(ctx context.Context, live client.Reader, m *infrav1.HostMachi
 	return MakerLeaves(ctx, live, m.Namespace, owner)
 }
 
-// PoolLeaves reads past the cache whether a HostMachinePool, its MachinePool or its Cluster is
+// PoolLeaves reads live whether a HostMachinePool, its MachinePool or its Cluster is
 // being deleted or gone, and says which; empty when none is.
 func PoolLeaves(ctx context.Context, live client.Reader, pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool) (string, error) {
 	if why, err := leavesCluster(ctx, live, pool.Namespace, machinePool.Spec.ClusterName); err != nil || why != "" {

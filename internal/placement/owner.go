@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Owner is what the Machine or MachinePool behind a HostMachine asks for.
+// Owner has the requirements of the Machine or MachinePool behind a HostMachine.
 type Owner struct {
 	// Description names it in messages, for example "MachinePool workers".
 	Description string
@@ -53,7 +53,7 @@ func OwnerOf(ctx context.Context, c client.Reader, m *infrav1.HostMachine) (*Own
 	return ownerMachine(machine), nil
 }
 
-// ownerMachine is what a Machine asks for.
+// ownerMachine has the requirements of a Machine.
 func ownerMachine(machine *clusterv1.Machine) *Owner {
 	owner := &Owner{
 		Description:     "Machine " + machine.Name,

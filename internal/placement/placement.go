@@ -17,7 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// Request is what a machine asks of a host.
+// Request is what a machine requires of a host.
 type Request struct {
 	// Version is the Kubernetes version to run, for example v1.36.3. Any host
 	// fits when it is empty.
@@ -36,7 +36,7 @@ type Request struct {
 	// HostName pins the machine to one host.
 	HostName string
 	// ClusterName is the Cluster of the machine, MachinePool the pool it is a member
-	// of; empty for none. They tell who may delete the machine's Node: see Former.
+	// of; empty for none. They say who may delete the machine's Node: see Former.
 	ClusterName, MachinePool string
 	// Placement holds the selector and the preferences.
 	Placement infrav1.Placement
@@ -45,7 +45,7 @@ type Request struct {
 	Ahead []Request
 }
 
-// Former is what is left of the machines that had a host before. Cluster API deletes
+// Former has the leftovers of the machines that had a host before. Cluster API deletes
 // their Nodes at last, by name: the Node of the next machine would go instead.
 type Former struct {
 	// Machine is a HostMachine or Machine that names the host for a claim that it does
@@ -58,7 +58,7 @@ type Former struct {
 // PoolReference names a MachinePool of the namespace and its Cluster.
 type PoolReference struct{ Cluster, Name string }
 
-// Reason says why a machine of a cluster must wait for what is left; empty when it need
+// Reason says why a machine of a cluster must wait for the leftovers; empty when it need
 // not. Its own MachinePool deletes no Node whose providerID it lists, which the machine
 // waits for before it bootstraps. A MachinePool of another cluster deletes Nodes there.
 func (f Former) Reason(cluster, machinePool string) string {
@@ -112,7 +112,7 @@ type Result struct {
 type Requirements struct {
 	request  Request
 	selector labels.Selector
-	// byHardware says that selector asks for labels that come with the agent's report.
+	// byHardware says that selector requires labels that come with the agent's report.
 	byHardware bool
 	scores     []score
 	// ahead are the requirements of Request.Ahead.
@@ -125,7 +125,7 @@ const duplicate = "same key or machine-id as another host"
 // notReported is the reason of hosts of which nobody knows what they are.
 const notReported = "agent has not reported its inventory yet"
 
-// notSelected is the reason of hosts without the labels that a machine asks for.
+// notSelected is the reason of hosts without the labels that a machine requires.
 const notSelected = "labels do not match spec.hostSelector"
 
 // claimed is the reason of hosts that another machine has.
@@ -200,7 +200,7 @@ func tie(h *infrav1.Host) []byte {
 }
 
 // Judge says whether a host fits, and how well. The host may have been read after the snapshot:
-// what it shares with other hosts, and what is left of its former machines, are the snapshot's.
+// what it shares with other hosts, and leftovers of its previous machines, are the snapshot's.
 func (s *Snapshot) Judge(r *Requirements, h *infrav1.Host) Verdict {
 	v := Verdict{Host: h, Reason: s.reject(r, h)}
 	if !v.Fits() {
@@ -211,7 +211,7 @@ func (s *Snapshot) Judge(r *Requirements, h *infrav1.Host) Verdict {
 	return v
 }
 
-// reject returns why a host doesn't fit, or "" when it does. What the machine asks for comes first,
+// reject returns why a host doesn't fit, or "" when it does. The machine's requirements come first,
 // so that a host of another kind is not reported as busy.
 func (s *Snapshot) reject(c *Requirements, h *infrav1.Host) string {
 	r := c.request
@@ -300,7 +300,7 @@ func trueFirst(a, b bool) int {
 	}
 }
 
-// offer is what the version is to a host; any host has what is not asked for.
+// offer is how a host can provide a version; every host provides a version that is not required.
 func (c *Requirements) offer(h *infrav1.Host) host.Offer {
 	if c.request.Version == "" {
 		return host.OfferInstalled
@@ -353,7 +353,7 @@ func rejection(h *infrav1.Host, why host.State) string {
 	return strings.ToLower(string(why.Phase))
 }
 
-// remedy is for hosts that fit but for a word of an operator.
+// remedy is for hosts that would fit after an operator's confirmation.
 func remedy(h *infrav1.Host, reason string) string {
 	if reason != notApproved {
 		return ""

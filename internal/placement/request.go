@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// RequestFor is what a machine asks of a host, with what its owner and its cluster ask
-// for it; either may be nil. The version is the machine's own, if it has one.
+// RequestFor returns what a machine requires of a host, with the requirements of its owner and its
+// cluster; either may be nil. The version is the machine's own, if it has one.
 func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, owner *Owner, cluster *clusterv1.Cluster) (Request, error) {
 	label, err := failureDomainLabel(ctx, c, cluster)
 	if err != nil {
@@ -35,8 +35,8 @@ func RequestFor(ctx context.Context, c client.Reader, m *infrav1.HostMachine, ow
 	return request, err
 }
 
-// RequestForMember is what a machine asks of a host that a pool would add now. It leaves
-// out the failure domain that the pool would choose for it.
+// RequestForMember returns what a machine that a pool would add now requires of a host. It
+// omits the failure domain that the pool would choose for it.
 func RequestForMember(ctx context.Context, c client.Reader, pool *infrav1.HostMachinePool, machinePool *clusterv1.MachinePool, cluster *clusterv1.Cluster) (Request, error) {
 	label, err := failureDomainLabel(ctx, c, cluster)
 	if err != nil {

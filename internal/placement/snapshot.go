@@ -9,9 +9,9 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Snapshot is what placement judges by: the hosts of a namespace at one moment, what is left there of
+// Snapshot is the input of placement: the hosts of a namespace at one moment, the leftovers there of
 // the machines that had them, and who waits for one of them by name. It does not change, so it
-// gives the same verdicts whenever and by whomever it is asked.
+// always gives the same verdicts.
 type Snapshot struct {
 	// Hosts may be those of a cache: they must not be changed.
 	Hosts []*infrav1.Host
@@ -70,7 +70,7 @@ func (s *Snapshot) Claiming(claiming func(*infrav1.Host) bool) *Snapshot {
 	return &with
 }
 
-// Former is what is left of the machines that had a host before the claim that it has now.
+// Former has the leftovers of the machines that had a host before its current claim.
 func (s *Snapshot) Former(h *infrav1.Host) Former { return s.formers.of(h) }
 
 // namedBy returns the first of the machines that name a host which can claim it once it is free;
