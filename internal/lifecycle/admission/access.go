@@ -25,7 +25,7 @@ import (
 
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// access asks the API server who is who, and who may what.
+// access reviews with the API server who a user is and what they may do.
 type access struct {
 	authorization authorizationclient.AuthorizationV1Interface
 	// own are the rights of the engine itself.
@@ -87,7 +87,7 @@ func (a *access) allowed(ctx context.Context, attributes authorizationv1.Resourc
 // SetupWithManager registers the webhooks with the server of the manager. They answer
 // in every replica. An engine that watches one namespace, all when empty, admits no
 // policies elsewhere, and holds no other namespace's deletion back. own are the engine's
-// rights, which a policy's author is told when they do not suffice.
+// rights, which a policy's author is shown when they do not suffice.
 func SetupWithManager(mgr ctrl.Manager, namespace string, own *rights.Checker) error {
 	access, err := newAccess(mgr.GetConfig(), own)
 	if err != nil {

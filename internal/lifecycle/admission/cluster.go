@@ -26,7 +26,7 @@ import (
 // paused, or requests its deletion by an annotation: then the steps are executed, and when
 // they are done it may be unpaused, or deleted.
 //
-// It reads past the cache: what it does not find lets pass. When it is asked is in
+// It reads live: what it does not find lets pass. When it is asked is in
 // config/lifecycle/webhook/cluster_webhook.yaml.
 type clusterKeeper struct {
 	*deletionGates
@@ -132,7 +132,7 @@ func (k clusterKeeper) passes(cluster *clusterv1.Cluster) bool {
 	return cluster.Spec.Topology.IsDefined() || !cluster.DeletionTimestamp.IsZero() || !k.watches(cluster.Namespace)
 }
 
-// guards are the policies that hold a Cluster back at a hook, if their steps are not done.
+// guards are the policies that block a Cluster at a hook until their steps are done.
 // One of which that cannot be known is among them.
 func (k clusterKeeper) guards(ctx context.Context, hook lifecyclev1.HookName, cluster *clusterv1.Cluster) ([]*lifecyclev1.LifecyclePolicy, error) {
 	policies := &lifecyclev1.LifecyclePolicyList{}

@@ -23,7 +23,7 @@
 //
 // This package wires them for cmd/slipway-lifecycle: options with their flags, the cache, the
 // runtime extension, the webhooks and the controllers. Every replica answers hooks and webhooks;
-// the leader alone executes.
+// only the leader executes.
 //
 // They import the API, the SDK, internal/tracing, and each other in this order: engine; admission;
 // run, policy, hooks; plan; step; all others. Nothing but the command imports engine. test/imports

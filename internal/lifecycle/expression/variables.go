@@ -28,7 +28,7 @@ const (
 	// Cluster API waits for an answer, and may take some 10 ms.
 	Match Kind = iota
 	// Step is the expression of an expression step: cluster, request, hosts and
-	// clusters. It may take some seconds.
+	// clusters. It may run for some seconds.
 	Step
 	// Wait is the expression of a wait step: those of Step, and objects.
 	Wait
@@ -115,7 +115,7 @@ var environments = sync.OnceValues(func() (map[Kind]*cel.Env, error) {
 })
 
 // Inputs are what expressions look at. What the expression does not mention can be
-// left out (see Program.Uses): its variables are then null or empty.
+// omitted (see Program.Uses): its variables are then null or empty.
 type Inputs struct {
 	// Cluster of the hook.
 	Cluster *clusterv1.Cluster
@@ -168,7 +168,7 @@ func request(hook lifecyclev1.HookName, request lifecyclev1.RunRequest) map[stri
 			fields[name] = value
 		}
 	}
-	// Lists of a hook that has none are empty, so that an expression need not ask first.
+	// Lists of a hook that has none are empty, so that an expression need not check first.
 	fields["controlPlaneUpgrades"] = upgrades(request.ControlPlaneUpgrades)
 	fields["workersUpgrades"] = upgrades(request.WorkersUpgrades)
 	return fields

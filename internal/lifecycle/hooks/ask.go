@@ -21,7 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
 )
 
-// AskReconciler asks in the place of Cluster API for Clusters without a topology, which no
+// AskReconciler stands in for Cluster API at Clusters without a topology, which no
 // hook is called for: it starts the runs of policies of enforcement All when a Cluster
 // waits to be made, or to be deleted, in namespaces in which admission asks about it.
 // Whether it may go on then, admission says.
@@ -71,7 +71,7 @@ type asking struct {
 	policy *lifecyclev1.LifecyclePolicy
 }
 
-// asked are the policies that hold a Cluster without a topology back at what it waits for.
+// asked are the policies that block a Cluster without a topology at its creation or deletion.
 // Those of one hook are found beside an error about another.
 func (r *AskReconciler) asked(ctx context.Context, cluster *clusterv1.Cluster) ([]asking, error) {
 	var all []asking
@@ -110,7 +110,7 @@ func (r *AskReconciler) SetupWithManager(mgr ctrl.Manager, options controller.Op
 	return nil
 }
 
-// clustersBeside are the Clusters that a policy may hold back.
+// clustersBeside are the Clusters that a policy may block.
 func (r *AskReconciler) clustersBeside(ctx context.Context, o client.Object) []reconcile.Request {
 	clusters := &clusterv1.ClusterList{}
 	if err := r.Handler.Client.List(ctx, clusters, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {

@@ -10,9 +10,9 @@
 //	                                 done ───────────────> read live
 //	all done ──> the same for the policies as the API server has them, then pass
 //
-// What lets a cluster pass is read past the cache; what holds it back need not be.
+// What lets a cluster pass is read live; what blocks it may come from the cache.
 // Whatever cannot be read is an error, upon which Cluster API waits and calls again.
 //
-// For Clusters without a topology Cluster API calls no hooks. They ask by what they say
-// themselves, and ask.go starts their runs; package admission says when they may go on.
+// For Clusters without a topology Cluster API calls no hooks. Their spec and annotations are the
+// request: ask.go starts their runs, and package admission says when they may continue.
 package hooks

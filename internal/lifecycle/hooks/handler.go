@@ -39,12 +39,12 @@ const auditPatience = 2 * time.Second
 // Handler answers the lifecycle hooks. Any number of them may run side by side.
 type Handler struct {
 	// Namespace is the only one whose Clusters it answers for; empty for all. Elsewhere it
-	// knows no policies, so that it can neither hold a Cluster back nor let it pass: it
+	// knows no policies, so that it can neither block a Cluster nor let it pass: it
 	// returns an error.
 	Namespace string
 	// Client reads policies and runs from a cache, and creates runs.
 	Client client.Client
-	// APIReader reads what an answer depends on past the cache.
+	// APIReader reads live what a response depends on.
 	APIReader client.Reader
 	// Clock tells whether a window is open.
 	Clock clock.PassiveClock
@@ -69,7 +69,7 @@ type verdict struct {
 	runs []*lifecyclev1.LifecycleRun
 }
 
-// answer returns nil to let the Cluster pass, extension.RetryAfter to hold it back,
+// answer returns nil to let the Cluster pass, extension.RetryAfter to block it,
 // or an error.
 func (h *Handler) answer(ctx context.Context, e event) error {
 	start := h.Clock.Now()
@@ -96,7 +96,7 @@ func (h *Handler) decide(ctx context.Context, e event) (verdict, error) {
 		return verdict{}, fmt.Errorf("hook %s was called for Cluster %s, which is not due: %s", e.hook, client.ObjectKeyFromObject(cluster), reason)
 	}
 	e.cluster = cluster
-	// A cache that is behind may hold back; a policy that it does not have yet must not
+	// A stale cache may block; a policy that it does not have yet must not
 	// let pass.
 	v, err := h.ask(ctx, h.Client, e)
 	if err != nil || v.after > 0 {
@@ -137,7 +137,7 @@ func (h *Handler) ask(ctx context.Context, reader client.Reader, e event) (verdi
 	return all, nil
 }
 
-// and asks to call again as soon as either wants it.
+// and requests the next call as soon as either wants it.
 func (v verdict) and(other verdict) verdict {
 	both := verdict{after: max(v.after, other.after), messages: append(v.messages, other.messages...), runs: append(v.runs, other.runs...)}
 	if v.after > 0 && other.after > 0 {
@@ -229,7 +229,7 @@ func (h *Handler) start(ctx context.Context, e event, c call, policy *lifecyclev
 		run := newRun(e, c, policy, attempt)
 		err := h.Client.Create(ctx, run)
 		if err == nil {
-			// Who calls has told the logger the Cluster.
+			// The caller has added the Cluster to the logger.
 			log.FromContext(ctx).Info("Created a LifecycleRun", "LifecycleRun", klog.KObj(run), "LifecyclePolicy", klog.KRef(run.Namespace, c.policy))
 			return run, nil
 		}
@@ -251,8 +251,8 @@ func (h *Handler) start(ctx context.Context, e event, c call, policy *lifecyclev
 
 // policies returns the policies that answer the hook for the Cluster, ordered by name, those
 // in mode Audit last. The errors are about the policies that cannot be evaluated; the others
-// are returned beside them. One in mode Audit is left out without an error: it must not
-// hold the Cluster back.
+// are returned beside them. One in mode Audit is omitted without an error: it must not
+// block the Cluster.
 func (h *Handler) policies(ctx context.Context, reader client.Reader, e event) ([]*lifecyclev1.LifecyclePolicy, []error) {
 	list := &lifecyclev1.LifecyclePolicyList{}
 	// They are only read.

@@ -42,7 +42,7 @@ const (
 	retryAfterKey = attribute.Key("runtime.retry_after_seconds")
 )
 
-// tell writes what was asked and what is answered into the span of the call, which the SDK
+// tell writes request and response into the span of the call, which the SDK
 // has begun as a child of the caller's and ends with the status. A run has a trace of its
 // own, since it outlives many calls: the span of each leads to it. Why a Cluster is held
 // back says the run.

@@ -12,7 +12,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// maxSteps is how many steps a run can hold.
+// maxSteps is the maximum number of steps of a run.
 const maxSteps = 64
 
 // Adopt takes over what a policy says now into a run that is Open: its mode, and the
@@ -77,7 +77,7 @@ func dropStale(run *lifecyclev1.LifecycleRun, before *lifecyclev1.LifecycleRunSp
 }
 
 // trim drops passed steps that the policy does not name any more, oldest first, when
-// many edits have left more than a run can hold.
+// many edits have made more steps than a run can have.
 func trim(steps, wanted []lifecyclev1.Step) []lifecyclev1.Step {
 	excess := len(steps) - maxSteps
 	return slices.DeleteFunc(steps, func(s lifecyclev1.Step) bool {

@@ -16,7 +16,7 @@ import (
 // Blocks says whether a run holds its hook back now, and what people should know about
 // it: which step of which policy, since when, and what to do. The message changes
 // with the run, and that of a closed window with its next opening. A run in mode Audit, a cancelled one, and one of a hook that Cluster API
-// does not wait for, hold back nothing.
+// does not wait for, block nothing.
 func Blocks(run *lifecyclev1.LifecycleRun, now time.Time) (bool, string) {
 	if run.Spec.Mode == lifecyclev1.ModeAudit || !run.Spec.Hook.Blocking() || run.Spec.Cancelled != "" {
 		return false, ""

@@ -21,7 +21,7 @@ import (
 // it is known to be gone. That it is still about the Cluster, expression.Matcher knows.
 //
 // A run that has succeeded is given up, too, when its upgrade is called off: what was
-// approved and executed for it does not count when the version is asked for again.
+// approved and executed for it does not count when the version is requested again.
 func CancelReason(run *lifecyclev1.LifecycleRun, policy *lifecyclev1.LifecyclePolicy, cluster *clusterv1.Cluster, now time.Time) string {
 	if run.Spec.Cancelled != "" {
 		return ""
@@ -154,7 +154,7 @@ func Provisioned(cluster *clusterv1.Cluster) bool {
 }
 
 // withdrawn says why a Cluster without a topology does not want what it has asked for:
-// what was approved and executed for it does not count when it asks again.
+// what was approved and executed for it does not count for the next request.
 func withdrawn(run *lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster) string {
 	if cluster.Spec.Topology.IsDefined() || !cluster.DeletionTimestamp.IsZero() || Asks(run.Spec.Hook, cluster) {
 		return ""

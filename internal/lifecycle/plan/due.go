@@ -111,7 +111,7 @@ func noUpgradeDue(request lifecyclev1.RunRequest, cluster *clusterv1.Cluster) st
 	return ""
 }
 
-// notOnTheWay refuses versions that lead nowhere, or beyond what the topology asks for.
+// notOnTheWay refuses versions that lead nowhere, or beyond the version of the topology.
 func notOnTheWay(from, to string, cluster *clusterv1.Cluster) string {
 	wanted, err := semver.ParseTolerant(cluster.Spec.Topology.Version)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	Begin Do = "Begin"
 	// Execute says to make an attempt, then RecordAttempt.
 	Execute Do = "Execute"
-	// Pause says to look again later: a failed attempt is to be repeated then.
+	// Pause requests another poll: a failed attempt is repeated then.
 	Pause Do = "Pause"
 	// End says to store that the step ends without a further attempt.
 	End Do = "End"
@@ -90,7 +90,7 @@ func onlyLooks(s *lifecyclev1.Step, progress *lifecyclev1.StepProgress) bool {
 	return step.FactsOf(s).Waits || progress.Job != nil && progress.Job.UID != ""
 }
 
-// TimeLeft is how long a step may still take; false when it has no limit, or has not
+// TimeLeft is the remaining time of a step; false when it has no limit, or has not
 // begun. It is never more than the step's timeout: a clock that went back counts as no
 // time.
 func TimeLeft(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, now time.Time) (time.Duration, bool) {
@@ -169,7 +169,7 @@ func Current(run *lifecyclev1.LifecycleRun) *lifecyclev1.Step {
 	return nil
 }
 
-// passed says whether a step has ended and does not hold up the next.
+// passed says whether a step has ended and does not block the next one.
 func passed(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step) bool {
 	progress := run.Progress(s.Name)
 	if progress == nil || progress.Outcome == "" {

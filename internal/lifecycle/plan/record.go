@@ -19,7 +19,7 @@ func Apply(run *lifecyclev1.LifecycleRun, action Action, now time.Time) {
 	case Begin:
 		begin(run, action.Step.Name, now)
 	case Restart:
-		// Who has a step retried has it take what is there now.
+		// A retry that a user requests uses what is there now.
 		unpin(run, action.Step.Name)
 		begin(run, action.Step.Name, now)
 	case End:

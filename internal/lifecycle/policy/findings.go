@@ -21,7 +21,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 )
 
-// findRights looks for what the engine may not do that the steps take. Without it nothing
+// findRights finds rights that the steps need and the engine lacks. Without it nothing
 // they refer to can be looked for either.
 func (r *Reconciler) findRights(ctx context.Context, s *scope) error {
 	if s.fault != nil {
@@ -63,11 +63,11 @@ func (r *Reconciler) findReferences(ctx context.Context, s *scope) error {
 }
 
 // horizon is how far ahead windows are compared, from when both have opened once: windows
-// that meet less than once a year hold clusters back for longer than anybody means.
+// that overlap less than once a year block clusters for longer than intended.
 const horizon = 366 * 24 * time.Hour
 
 // findConflicts looks for windows that are never open at the same time. A hook passes
-// only while all windows are open, so such policies hold their clusters back for ever.
+// only while all windows are open, so such policies block their clusters for ever.
 func (r *Reconciler) findConflicts(ctx context.Context, s *scope) error {
 	if s.fault != nil || s.policy.Spec.Mode == lifecyclev1.ModeAudit {
 		return nil

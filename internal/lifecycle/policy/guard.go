@@ -32,7 +32,7 @@ import (
 // request after one minute. The rest is for clocks of replicas that differ.
 const guardReleaseDelay = 5 * time.Minute
 
-// HoldsDeletions reports whether a policy may hold back the deletion of a Cluster, one that is
+// HoldsDeletions reports whether a policy may block the deletion of a Cluster, one that is
 // there or one that comes later.
 func HoldsDeletions(p *lifecyclev1.LifecyclePolicy) bool {
 	return p.Spec.Mode != lifecyclev1.ModeAudit && len(p.Steps(lifecyclev1.BeforeClusterDelete)) > 0
@@ -49,7 +49,7 @@ func HoldsDeletions(p *lifecyclev1.LifecyclePolicy) bool {
 // changes the Namespace, or was admitted before the record, and is read.
 type Guard struct {
 	Client client.Client
-	// APIReader reads past the cache: an old Namespace would look labelled.
+	// APIReader reads live: a cached Namespace could still have the label.
 	APIReader client.Reader
 }
 
@@ -82,7 +82,7 @@ func (g *Guard) read(ctx context.Context, name string) (*metav1.PartialObjectMet
 }
 
 // NamespaceReconciler keeps DeletionGuardLabel on the Namespaces that have a policy which
-// may hold back the deletion of Clusters.
+// may block the deletion of Clusters.
 type NamespaceReconciler struct {
 	Guard
 	// Namespace is the only one whose policies count; empty for all.
@@ -150,7 +150,7 @@ func (r *NamespaceReconciler) sweep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// reconcile returns when to look again; zero for not before a policy changes.
+// reconcile returns when to poll again; zero for not before a policy changes.
 func (r *NamespaceReconciler) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	// The Namespace is read before its policies: see Guard.
 	namespace, err := r.read(ctx, name)

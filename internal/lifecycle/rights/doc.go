@@ -3,7 +3,7 @@
 // Jobs it touches only where somebody has bound one of the ClusterRoles that this package
 // names; it has no right to bind any.
 //
-//	rights.go  the rights that steps take, which are missing, and the command that grants them;
+//	rights.go  the rights that steps need, which are missing, and the command that grants them;
 //	           whether the API server asks the engine about Clusters without a topology
 //	client.go  clients whose refusals say so
 //

@@ -24,7 +24,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 )
 
-// Checker asks the API server who the engine is and what it may do. Every user may ask
+// Checker reviews with the API server who the engine is and what it may do. Every user may request
 // that. It is safe for concurrent use.
 type Checker struct {
 	authentication authenticationclient.AuthenticationV1Interface
@@ -208,7 +208,7 @@ func Verbs(on Right, verbs ...string) []Right {
 
 // Enforced says whether the API server asks about the Clusters of a namespace that have no
 // topology, which an administrator of Namespaces decides by a label. Nothing watches it,
-// so the reader reads past the cache.
+// so the reader reads live.
 func Enforced(ctx context.Context, reader client.Reader, name string) (bool, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))

@@ -19,10 +19,10 @@ import (
 const (
 	// maxActions bounds one reconcile, so that no run keeps others waiting.
 	maxActions = 64
-	// attemptTimeout is how long an executor may take for a step without a limit, or whose
-	// time is over. For others it is the time that is left.
+	// attemptTimeout is the time limit of an executor for a step without a limit, or whose
+	// time is over. For others it is the remaining time.
 	attemptTimeout = time.Minute
-	// defaultPause is when to look again at a step that does not say.
+	// defaultPause is the poll interval of a step that does not set one.
 	defaultPause = time.Minute
 	// shortestPause keeps a step that is always due from keeping others waiting.
 	shortestPause = time.Second
@@ -163,7 +163,7 @@ func (r *Reconciler) attempt(ctx context.Context, s *scope, action plan.Action) 
 	return false, nil
 }
 
-// missed has a step left alone that could not reach what it works on. It is told once.
+// missed backs a step off that could not reach what it works on. It is logged once.
 func (r *Reconciler) missed(s *scope, current *lifecyclev1.Step, err error, now time.Time) {
 	attemptFailures.WithLabelValues(step.Of(current).Name()).Inc()
 	wait, misses := r.attempts.missed(s, current, now, err.Error())
@@ -206,7 +206,7 @@ func (r *Reconciler) input(s *scope, current *lifecyclev1.Step) step.Input {
 	}
 }
 
-// pause is when to look again: as the executor says, but not after the step's time.
+// pause is when to poll again: as the executor says, but not after the step's time.
 func pause(run *lifecyclev1.LifecycleRun, s *lifecyclev1.Step, after time.Duration, now time.Time) time.Duration {
 	if after == 0 {
 		after = defaultPause

@@ -66,7 +66,7 @@ func (r *ClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}))
 }
 
-// lifecycleReady sums runs up. Those in mode Audit hold nothing back. Changes is when
+// lifecycleReady summarizes runs. Those in mode Audit block nothing. Changes is when
 // it is another one without a change of the runs and their Cluster; zero for never.
 func lifecycleReady(runs []lifecyclev1.LifecycleRun, cluster *clusterv1.Cluster, now time.Time) (_ metav1.Condition, changes time.Time) {
 	slices.SortFunc(runs, func(a, b lifecyclev1.LifecycleRun) int { return strings.Compare(a.Name, b.Name) })

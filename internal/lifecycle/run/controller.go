@@ -39,8 +39,8 @@ import (
 // Reconciler reconciles LifecycleRuns.
 type Reconciler struct {
 	Client client.Client
-	// APIReader reads past the cache: what was done must not be done again because
-	// the cache is late, and no policy is gone on its word.
+	// APIReader reads live: what was done must not be done again because
+	// the cache is stale, and a policy that it lacks may exist.
 	APIReader client.Reader
 	// Env is what steps work with.
 	Env *step.Env
@@ -72,7 +72,7 @@ type scope struct {
 	seen string
 	// nextAttempt is when a failed attempt is repeated.
 	nextAttempt time.Time
-	// requeueAfter is when to look again.
+	// requeueAfter is when to reconcile again.
 	requeueAfter time.Duration
 	// began is when this reconcile began the current step; zero when it did not.
 	began time.Time

@@ -8,7 +8,7 @@
 //	advance                   begins, executes and ends steps, one after the other
 //	report                    the status, a view of the spec
 //
-// A run is read past the cache before a step is executed, and every write of its spec
+// A run is read live before a step is executed, and every write of its spec
 // is conditional on what was read. So two controllers cannot both go on with a run, and
 // one that is killed at any point loses at most the memory of an attempt, which is then
 // repeated with the same names.

@@ -205,7 +205,7 @@ type waitingAttempt struct {
 }
 
 // attempts keep the controller from looking at a waiting step each time it is woken: an
-// endpoint that said when to ask again means it, and what is out of reach is tried less
+// endpoint that set the next request means it, and what is out of reach is tried less
 // and less often. They may be lost, as all memory.
 type attempts struct{ byRun sync.Map }
 

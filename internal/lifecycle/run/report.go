@@ -111,7 +111,7 @@ var (
 )
 
 // Collectors are the metrics of this package, to be registered once. Those that
-// describe runs are computed from the reader, a cache, when they are asked for.
+// describe runs are computed from the reader, a cache, when they are collected.
 func Collectors(reader client.Reader, clock clock.PassiveClock) []prometheus.Collector {
 	return []prometheus.Collector{stepDuration, attemptFailures, &collector{reader: reader, clock: clock}}
 }
@@ -213,7 +213,7 @@ func (r *Reconciler) traceRun(ctx context.Context, s *scope, failed string) {
 }
 
 // traceCancel tells a run that was given up, with the step that was under way. One that had
-// succeeded is told already.
+// succeeded is reported already.
 func (r *Reconciler) traceCancel(ctx context.Context, s *scope, current *lifecyclev1.Step) {
 	if r.Tracer == nil || current == nil {
 		return

@@ -222,7 +222,7 @@ func (a *application) needs(ctx context.Context, o manifestObject, first []manif
 }
 
 // applyAll applies objects in their order. It goes on after an object that the API
-// server refuses, so that all problems are told at once.
+// server refuses, so that all problems are reported together.
 func (a *application) applyAll(ctx context.Context, objects []manifestObject) error {
 	var problems []error
 	conflict := false

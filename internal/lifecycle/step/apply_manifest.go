@@ -30,7 +30,7 @@ import (
 // errMissingSource says that a source, or its key, is not there.
 var errMissingSource = errors.New("create it, or change the policy")
 
-// sourceContent is what a source holds: values by keys, in their order.
+// sourceContent is the content of a source: values by keys, in their order.
 type sourceContent struct {
 	lifecyclev1.ManifestSource
 	keys []string
@@ -154,7 +154,7 @@ type manifestSource struct {
 	document int
 }
 
-// secret says whether nothing of the content may be told.
+// secret says whether the content must not be quoted.
 func (s manifestSource) secret() bool { return s.kind == "Secret" }
 
 // String names the source for people.
@@ -209,7 +209,7 @@ func decodeDocument(document []byte) (map[string]any, error) {
 
 var lineNumber = regexp.MustCompile(`line \d+`)
 
-// withoutContent keeps the parser from quoting a Secret: only the line is told.
+// withoutContent keeps the parser from quoting a Secret: only the line is reported.
 func withoutContent(from manifestSource, err error) error {
 	if !from.secret() {
 		return err

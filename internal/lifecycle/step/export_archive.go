@@ -47,7 +47,7 @@ const (
 // sha256:<hex>.
 const ArchiveDigestAnnotation = "lifecycle.slipway.dev/digest"
 
-// moveLabel has clusterctl move take an object along.
+// moveLabel has clusterctl move include an object.
 const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 
 // partSize keeps a Secret below its limit of 1 MiB.
@@ -137,7 +137,7 @@ func saveArchive(ctx context.Context, in Input, content []byte, objects int) (*A
 	return index, writeSecret(ctx, in, archiveName(in), ArchiveIndexType, ArchiveIndexKey, data, index.Digest)
 }
 
-// pruneArchive removes the parts of a larger archive, which an attempt that was cut off left.
+// pruneArchive removes the parts of a larger archive, leftovers of an interrupted attempt.
 func pruneArchive(ctx context.Context, in Input, from int) error {
 	for n := from; ; n++ {
 		part := &corev1.Secret{}

@@ -75,7 +75,7 @@ func jobManifest(in Input, ref lifecyclev1.JobReference) (*batchv1.Job, error) {
 // started identifies an attempt of a step.
 func started(in Input) string { return in.Progress.StartTime.UTC().Format(time.RFC3339) }
 
-// remainingTime is what is left of the step's time.
+// remainingTime is the step's remaining time.
 func remainingTime(in Input) time.Duration {
 	return Timeout(in.Step) - in.Now.Sub(in.Progress.StartTime.Time)
 }

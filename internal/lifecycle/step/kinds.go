@@ -60,7 +60,7 @@ type Kind interface {
 	// Execute makes one attempt. It must be idempotent: an attempt can be cut off at
 	// any point and is then repeated with the same Input.Progress, and everything it
 	// creates has a name that follows from the run, the step and Progress.Attempt. It
-	// may take as long as the step; what goes on by itself is looked at again later.
+	// may run as long as the step; what continues by itself is polled later.
 	// It returns soon after ctx has ended, and has done nothing more by then.
 	//
 	// With Run.Spec.Mode Audit it changes nothing and returns Done, with a Message
@@ -141,7 +141,7 @@ func FactsOf(s *lifecyclev1.Step) Facts { return Of(s).Facts(s) }
 // defaultLimit is the time limit of steps that do something themselves.
 const defaultLimit = 600 * time.Second
 
-// Timeout is how long a step may take; 0 for no limit.
+// Timeout is the time limit of a step; 0 for none.
 func Timeout(s *lifecyclev1.Step) time.Duration {
 	if s.TimeoutSeconds != nil {
 		return time.Duration(*s.TimeoutSeconds) * time.Second

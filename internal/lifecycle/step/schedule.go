@@ -224,7 +224,7 @@ func (w *Window) Location() *time.Location { return w.location }
 // next is the first opening after a time; zero when there is none within five years.
 func (w *Window) next(after time.Time) time.Time {
 	_, offset := after.In(w.location).Zone()
-	// The schedule is asked in UTC, which stands for clocks that never jump.
+	// The schedule is evaluated in UTC, which stands for clocks that never jump.
 	clock := after.UTC().Add(time.Duration(offset) * time.Second)
 	for {
 		clock = w.schedule.Next(clock)
@@ -264,7 +264,7 @@ const maxChanges = 10000
 // Overlap says whether two windows are open at the same time at some moment from a
 // time on. The horizon of the search begins when both have opened once, so that a window
 // which opens in leap years only overlaps with itself. Two policies whose windows never
-// overlap hold a cluster back for ever.
+// overlap block a cluster for ever.
 func Overlap(a, b *Window, from time.Time, horizon time.Duration) bool {
 	end := from.Add(horizon)
 	for _, w := range []*Window{a, b} {

@@ -44,7 +44,7 @@ type Result struct {
 	// Message tells what was done, or what the step waits for and what to do about
 	// it. It is shown to everyone who may read the run: no secrets.
 	Message string
-	// After is when to look again if nothing happens; 0 for the controller's default.
+	// After is the next poll if nothing happens; 0 for the controller's default.
 	After time.Duration
 	// Job is to be recorded, durably, before the next attempt.
 	Job *lifecyclev1.JobReference
@@ -70,7 +70,7 @@ type Env struct {
 
 // Stopper is a Kind whose steps go on by themselves between attempts.
 type Stopper interface {
-	// Stop ends what is left of a step that is not executed again: it timed out, was
+	// Stop ends the remains of a step that is not executed again: it timed out, was
 	// skipped, or its run was cancelled. It is called before the outcome is recorded,
 	// again after a crash, and also when there is nothing to end. An error does not
 	// keep the outcome from being recorded: it becomes part of the message.
@@ -97,7 +97,7 @@ type Warner interface {
 	Warnings(s *lifecyclev1.Step, now time.Time) []string
 }
 
-// TerminalError is a failure that a repetition cannot mend.
+// TerminalError is a failure that no repetition repairs.
 type TerminalError struct {
 	// Remedy tells what to do.
 	Remedy string

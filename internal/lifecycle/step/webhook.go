@@ -37,13 +37,13 @@ const (
 	webhookTimeout = 10 * time.Second
 	// maxAnswer is how much of an answer is read.
 	maxAnswer = 64 << 10
-	// maxAnswerMessage is how much of the answer's message is told.
+	// maxAnswerMessage is how much of the response's message is reported.
 	maxAnswerMessage = 512
 	// signingKey is the key of the Secret that signs.
 	signingKey = "key"
 )
 
-// Bounds of how long an endpoint can have the step wait before it is asked again.
+// Bounds of how long an endpoint can delay the next request.
 const (
 	defaultWebhookPause = 15 * time.Second
 	minWebhookPause     = time.Second
@@ -72,7 +72,7 @@ const (
 //
 // A call goes to the address of the endpoint or fails: no redirects, no proxies, and no
 // addresses but public ones and those of networks that an administrator allows. Of the
-// URL, whose path and query may be a secret, only the host is ever told.
+// URL, whose path and query may be a secret, only the host is ever reported.
 type webhookKind struct{}
 
 var _ = register(webhookKind{})
@@ -112,7 +112,7 @@ func (webhookKind) Validate(s *lifecyclev1.Step, at *field.Path) field.ErrorList
 	at = at.Child("webhook")
 	errs := matches(w.SecretName, validation.IsDNS1123Subdomain, at.Child("secretName"))
 	if _, err := parseEndpoint(w.URL); err != nil {
-		// The URL may hold a password.
+		// The URL may contain a password.
 		errs = append(errs, field.Invalid(at.Child("url"), field.OmitValueType{}, err.Error()))
 	}
 	if w.CABundle != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(w.CABundle)) {
@@ -298,6 +298,6 @@ func parseEndpoint(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// endpointHost is what may be told of a URL: its path and its query may be secrets, as those of
+// endpointHost is the part of a URL that is not secret: its path and its query may be secrets, as those of
 // chat services are.
 func endpointHost(u *url.URL) string { return u.Scheme + "://" + u.Host }

@@ -1,7 +1,7 @@
 // Package workload gives access to workload clusters by the kubeconfig that Cluster
 // API keeps of each: the Secret <cluster>-kubeconfig, key value.
 //
-// A client is made when it is first asked for, and anew when the Secret has changed,
+// A client is created at its first use, and again when the Secret has changed,
 // so rotated credentials need no restart. Nothing is watched: the engine works on a
 // cluster a few times in its life, which is no reason for caches and health probes
 // of every cluster, as upstream's clustercache keeps them.
