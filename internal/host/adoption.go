@@ -25,8 +25,8 @@ func AdoptionRefused(h *infrav1.Host) bool {
 }
 
 // Withdraw ends a claim on a node that was not adopted, and returns false for any
-// other. No reset is requested, and no proof needed: nothing was done to the host. An
-// agent in the midst of it takes back what it began.
+// other. No reset is requested, and no clean proof needed: nothing was done to the host.
+// An agent that is adopting undoes what it began.
 func Withdraw(h *infrav1.Host) bool {
 	if !Adopting(h) {
 		return false

@@ -16,11 +16,11 @@ import (
 type AgentState int
 
 const (
-	// AgentOutdated is an agent that was not asked to run the version.
+	// AgentOutdated is an agent of which the version was not requested.
 	AgentOutdated AgentState = iota
-	// AgentUpdating is one that was asked and has not shown that it can.
+	// AgentUpdating is one of which it was requested, and that has not reported success.
 	AgentUpdating
-	// AgentUpdateFailed is one that tried and went back to its former version.
+	// AgentUpdateFailed is one that tried and returned to its previous version.
 	AgentUpdateFailed
 	// AgentUpdated is one that runs the version, or a newer one.
 	AgentUpdated
@@ -41,12 +41,12 @@ func AgentOf(h *infrav1.Host) Agent {
 	return Agent{Version: h.Status.Inventory.AgentVersion, Asked: ptr.Deref(h.Spec.Agent, infrav1.HostAgentSpec{}), Report: ptr.Deref(h.Status.AgentUpdate, infrav1.HostAgentUpdate{})}
 }
 
-// AgentManaged says whether the agent of the host updates itself, as it told.
+// AgentManaged says whether the host's agent reports that it updates itself.
 func AgentManaged(h *infrav1.Host) bool {
 	return h.Status.Software.AgentManagement == infrav1.HostSoftwareManaged
 }
 
-// ReportOn is what the agent told of that very bundle; zero for nothing.
+// ReportOn is the agent's report on that very bundle; zero for none.
 func (a Agent) ReportOn(wanted infrav1.HostAgentSpec) infrav1.HostAgentUpdate {
 	if a.Report.Version != wanted.Version || a.Report.ReleaseDigest != wanted.ReleaseDigest {
 		return infrav1.HostAgentUpdate{}

@@ -64,7 +64,7 @@ func notApproved(h *infrav1.Host) State {
 type TokenUses struct {
 	// Limit is the number of machines.
 	Limit int
-	// UsedBy are the user names of the agents, in the order they came.
+	// UsedBy are the user names of the agents, the first one first.
 	UsedBy []string
 }
 

@@ -31,7 +31,7 @@ type Facts struct {
 	// ReportRefused is what the API server refused of the agent's report; empty when it
 	// accepted everything.
 	ReportRefused string
-	// Move tells what holds up a move; nil while nobody asks.
+	// Move says what delays a move; nil while none is requested.
 	Move *metav1.Condition
 }
 
@@ -112,7 +112,7 @@ func available(h *infrav1.Host, f Facts) metav1.Condition {
 	return metav1.Condition{Type: infrav1.AvailableCondition, Status: metav1.ConditionFalse, Reason: why.Reason, Message: why.Message}
 }
 
-// ready is true while the host does what it is asked for: free and claimable, or
+// ready is true while the host does what its spec requests: free and claimable, or
 // claimed and running. What an operator must act on makes it false.
 func ready(h *infrav1.Host, f Facts) metav1.Condition {
 	condition := metav1.Condition{Type: clusterv1.ReadyCondition, Status: metav1.ConditionFalse}

@@ -10,22 +10,22 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// ClockSkewLimit is how far the clock of a host may be from the manager's without a word.
+// ClockSkewLimit is the difference between the clocks of a host and the manager that is not reported.
 // Connections don't depend on it, certificates and tokens do: Kubernetes bears one minute
 // between the clocks of who issues a service account's token and who verifies it. Half of
 // that leaves time to act, and is far more than a heartbeat takes to arrive.
 const ClockSkewLimit = 30 * time.Second
 
 const (
-	// skewStep is what a skew must change by to be told anew: heartbeats arrive late by
-	// turns, and each word costs a write.
+	// skewStep is the change of a skew that is reported again: the delay of heartbeats varies, and
+	// each report costs a write.
 	skewStep = 10 * time.Second
 	// maxSkew keeps what a host with a senseless clock says within bounds.
 	maxSkew = 100 * 365 * 24 * time.Hour
 )
 
-// Skew measures how far a clock is ahead of one's own, by messages that bear its time. What
-// comes late makes it look slow: of two messages, the one that took less time counts. The
+// Skew measures how far a remote clock is ahead of the local one, by messages with its time. Delay
+// makes the remote clock look slow, so the message with the least delay counts. The
 // zero value is ready for use.
 type Skew struct {
 	last     time.Duration
@@ -47,7 +47,7 @@ func (s *Skew) Add(sent, received time.Time) bool {
 	return true
 }
 
-// Told is the skew to report, to within ten seconds; nil until two messages came.
+// Told is the skew to report, to within ten seconds; nil before the second message.
 func (s *Skew) Told() *time.Duration {
 	if !s.known {
 		return nil
@@ -85,14 +85,14 @@ type Connection struct {
 	// Connected is true while the last heartbeat is fresh, by the clock of who looks.
 	Connected bool
 	// LastSeen is the time that the agent wrote into the last heartbeat, by its own
-	// clock; zero when there was none. It is told, never reckoned with.
+	// clock; zero when there was none. It is for display, never for decisions.
 	LastSeen time.Time
 	// Expires is when the last heartbeat stops being fresh, by the clock of who looks.
 	Expires time.Time
 }
 
 // Connected says whether the agent of a host is connected, as the Host controller last
-// judged it. Everybody else takes its word: it alone has watched the heartbeats come.
+// judged it. Nobody else judges it: only that controller watches the heartbeats.
 func Connected(h *infrav1.Host) bool {
 	return meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)
 }

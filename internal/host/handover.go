@@ -165,16 +165,16 @@ const handOverHowTo = "Put a bootstrap kubeconfig of the target under the key " 
 	infrav1.HandOverSecretName + " (type " + infrav1.HandOverSecretType + ") in this namespace; an empty one says that you bring the agents there by hand"
 
 // HomeFile is in the state directory of an agent once its host was handed over to
-// another management cluster, and holds a Home as JSON. It stands in for the configured
+// another management cluster, and holds a Home as JSON. It replaces the configured
 // bootstrap kubeconfig, which names the first one.
 const HomeFile = "handed-over.json"
 
-// Home says where a host was handed over to.
+// Home is the management cluster that a host was handed over to.
 type Home struct {
 	// Kubeconfig is the bootstrap kubeconfig of the management cluster.
 	Kubeconfig []byte `json:"kubeconfig"`
 	// Supersedes is the digest of the configured bootstrap kubeconfig at that time,
-	// empty without one. Any other is a later word of the operator, and wins.
+	// empty without one. Any other was configured later, and wins.
 	Supersedes string `json:"supersedes,omitempty"`
 }
 

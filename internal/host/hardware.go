@@ -10,13 +10,13 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// InventoryReported says whether the agent has told what the host is. Status does not come
+// InventoryReported says whether the agent has reported its inventory. Status does not come
 // with a move: until the agent has reported again, nobody knows whether a machine fits.
 func InventoryReported(h *infrav1.Host) bool {
 	return h.Status.Inventory.Architecture != "" && len(h.Status.Capacity) > 0
 }
 
-// IsHardwareLabel says whether the manager alone writes the label.
+// IsHardwareLabel says whether only the manager writes the label.
 func IsHardwareLabel(key string) bool { return strings.HasPrefix(key, infrav1.HardwareLabelPrefix) }
 
 // HardwareLabels are the labels that a Host has by what its agent reported. Keys are of a
@@ -72,7 +72,7 @@ func isFeature(name string) bool {
 // maxLabelValue is the limit of Kubernetes.
 const maxLabelValue = 63
 
-// marks are what vendors put into names and nobody asks for.
+// marks are what vendors put into names and nobody selects by.
 var marks = strings.NewReplacer("(R)", " ", "(r)", " ", "(TM)", " ", "(tm)", " ")
 
 // labelValue is a fact as the value of a label; empty when nothing of it can be.
@@ -116,7 +116,7 @@ func LabelHardware(h *infrav1.Host) bool {
 
 // Labels are what selectors see of a host: its labels, but those of its hardware as the
 // agent reported it, whether or not they are written yet. Otherwise a selector for hosts
-// without a GPU would take a host in the moment between its report and its labels.
+// without a GPU would claim a host between its report and its labels.
 func Labels(h *infrav1.Host) labels.Labels {
 	if !InventoryReported(h) {
 		return labels.Set(h.Labels)
@@ -124,7 +124,7 @@ func Labels(h *infrav1.Host) labels.Labels {
 	return &reportedLabels{host: h}
 }
 
-// reportedLabels computes the labels of the hardware when one is asked for.
+// reportedLabels computes the labels of the hardware at their first use.
 type reportedLabels struct {
 	host     *infrav1.Host
 	hardware map[string]string

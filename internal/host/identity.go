@@ -31,7 +31,7 @@ func ParseAgentUser(user string) (namespace, name string, ok bool) {
 	return parseUser(user, infrav1.AgentUserPrefix)
 }
 
-// ParseEnrollmentUser splits the user name by which an agent asks for its certificates; see
+// ParseEnrollmentUser splits the user name by which an agent requests its certificates; see
 // infrav1.EnrollmentUser. ok is false when user is anything else.
 func ParseEnrollmentUser(user string) (namespace, name string, ok bool) {
 	return parseUser(user, infrav1.EnrollmentUserPrefix)
@@ -49,7 +49,7 @@ func parseUser(user, prefix string) (namespace, name string, ok bool) {
 	return parts[0], parts[1], true
 }
 
-// AgentOfEnrollment is the user name of the agent that asks under the name user; empty when
+// AgentOfEnrollment is the user name of the agent that enrolls as user; empty when
 // user is no such name.
 func AgentOfEnrollment(user string) string {
 	if _, _, ok := ParseEnrollmentUser(user); !ok {

@@ -31,8 +31,8 @@ func (t *Twin) String() string {
 
 // TwinOf finds, of hosts, the first by name that has the key or the machine-id of h, in
 // its namespace before others; nil when there is none. Between namespaces only the key
-// counts: an agent proved that it has it, while the machine-id is its mere word, by which
-// one tenant could take the host of another out of use.
+// counts: an agent proved that it has it, while the machine-id is only reported, and could let one
+// tenant disable the host of another.
 func TwinOf(h *infrav1.Host, hosts []infrav1.Host) *Twin {
 	var first *Twin
 	for i := range hosts {
@@ -108,7 +108,7 @@ func upgradeAgent(h *infrav1.Host, managerVersion string) string {
 }
 
 // AgentCurrent says whether the agent is of the manager's minor version, and so can all that
-// the manager asks for. Builds without a release, and agents that have not reported, pass.
+// the manager requires. Builds without a release, and agents that have not reported, pass.
 func AgentCurrent(h *infrav1.Host, managerVersion string) bool {
 	agent, manager := minor(h.Status.Inventory.AgentVersion), minor(managerVersion)
 	return agent == nil || manager == nil || !agent.LessThan(manager)

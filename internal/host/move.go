@@ -16,8 +16,8 @@ func MovedAway(o metav1.Object) bool {
 	return ok
 }
 
-// Restored says whether an operator gave his word that this Host, the copy of a backup, is
-// the only one that is left of it.
+// Restored says whether an operator confirmed that this Host, the copy of a backup, is the only
+// one that remains.
 func Restored(h *infrav1.Host) bool {
 	return h.UID != "" && h.Annotations[infrav1.RestoredAnnotation] == string(h.UID)
 }
@@ -68,7 +68,7 @@ type MoveFacts struct {
 
 // ReadyToMove judges whether a claimed host may be moved to another management
 // cluster: its agent is idle and has all it needs to go there. A host that is away does
-// not hold up a move that hands hosts over: it finds the hand-over when it returns. One
+// not block a move that hands hosts over: it finds the hand-over when it returns. One
 // that hands nobody over would strand it, so it is refused, whether anybody is there to
 // answer or not.
 func ReadyToMove(h *infrav1.Host, f MoveFacts) metav1.Condition {

@@ -27,7 +27,7 @@ func RebootOperationID(claimID string, n int32) string {
 // ResetOperationID names the one reset of a claim.
 func ResetOperationID(claimID string) string { return "reset-" + claimID }
 
-// Observed returns the agent's report on the operation the host is asked for
+// Observed returns the agent's report on the operation that the host's spec requests
 // now, or nil while the agent has not picked it up.
 func Observed(h *infrav1.Host) *infrav1.ObservedOperation {
 	op := h.Status.ObservedOperation
@@ -37,14 +37,14 @@ func Observed(h *infrav1.Host) *infrav1.ObservedOperation {
 	return op
 }
 
-// Releasing says whether the host has been told to reset.
+// Releasing says whether the reset of the host was requested.
 func Releasing(h *infrav1.Host) bool {
 	return h.Spec.Desired != nil && h.Spec.Desired.Phase == infrav1.HostDesiredReset
 }
 
 // ProvedClean says whether the host is known to be clean of its last claim: by
-// the agent's proof, or by the word of an operator. That word says nothing about a later claim that the
-// agent has on record, and does not stand against what the agent finds of a node.
+// the agent's proof, or by an operator's confirmation. That says nothing about a later claim that
+// the agent has on record, and does not outweigh traces of a node that the agent finds.
 func ProvedClean(h *infrav1.Host) bool {
 	if proof := h.Status.CleanProof; proof != nil && proof.ClaimGeneration == h.Spec.ClaimGeneration {
 		return true
@@ -53,7 +53,7 @@ func ProvedClean(h *infrav1.Host) bool {
 }
 
 // ResetProved says whether the requested reset is done and proved, so that the
-// claim, or the order of a free host, may be cleared.
+// claim, or the operation of a free host, may be cleared.
 func ResetProved(h *infrav1.Host) bool {
 	if !Releasing(h) {
 		return false
@@ -80,10 +80,10 @@ func Bootstrapped(h *infrav1.Host) bool {
 	}
 }
 
-// Unbegun says whether the agent of a claimed host fell silent before it began anything for
-// the claim, as far as it told: the bootstrap was never requested, or the agent's last word
+// Unbegun says whether the agent of a claimed host stopped reporting before it began anything for
+// the claim, as far as is known: the bootstrap was never requested, or the agent's last report
 // is that the host is clean. A report that was lost, as in a move, says nothing; nor does
-// it rule out that the agent began after its last word.
+// it rule out that the agent began after its last report.
 func Unbegun(h *infrav1.Host) bool {
 	if h.Spec.Claim == nil || Adopting(h) || !Disconnected(h) {
 		return false
@@ -113,7 +113,7 @@ func RunningVersion(h *infrav1.Host) string {
 	}
 }
 
-// RequestUpgrade makes h ask its agent for another Kubernetes version, in place. It
+// RequestUpgrade requests another Kubernetes version from the agent of h, in place. It
 // returns false when that version was requested already, or nothing can be requested
 // now: the host is not bootstrapped, busy, releasing, or neither has the version nor
 // installs it. release is the KubernetesRelease of the version, nil without one.
@@ -127,9 +127,9 @@ func RequestUpgrade(h *infrav1.Host, version string, release *infrav1.Kubernetes
 	return true
 }
 
-// RequestReboot makes h ask its agent for reboot number n of the claim. It returns
+// RequestReboot requests reboot number n of the claim from the agent of h. It returns
 // false when that many were requested already, or while the host is not
-// bootstrapped, busy or releasing. What version a failed upgrade left is unknown:
+// bootstrapped, busy or releasing. The version after a failed upgrade is unknown:
 // the operation forgets it, and so the upgrade is requested again after the reboot.
 func RequestReboot(h *infrav1.Host, n int32) bool {
 	if !Bootstrapped(h) || Busy(h) || n <= ptr.Deref(h.Spec.Desired.Reboots, 0) {
@@ -153,7 +153,7 @@ func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *
 	return desired
 }
 
-// RequestReset makes h ask its agent to reset. The policy of the machine wins over
+// RequestReset requests a reset from the agent of h. The policy of the machine wins over
 // the policy of the host, and Kubeadm is the default. It returns false when the
 // operation already stands. The Secret and everything else of the bootstrap operation go
 // away with it. A node that was never adopted is not ours to reset: see Withdraw.
@@ -201,7 +201,7 @@ func OfControlPlane(h *infrav1.Host) bool {
 	return ptr.Deref(h.Spec.Claim.ControlPlane, false) || h.Status.VirtualIP != nil || (h.Spec.Desired != nil && h.Spec.Desired.VirtualIP != "")
 }
 
-// FailureDomain of a host: the value of the label when one is asked for, else
+// FailureDomain of a host: the value of the label when one is configured, else
 // spec.failureDomain.
 func FailureDomain(h *infrav1.Host, label string) string {
 	if label != "" {

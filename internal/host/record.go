@@ -78,7 +78,7 @@ func EvaluateConfirmation(h *infrav1.Host, value string) (answer Confirmation, w
 	}
 }
 
-// RefusedError says why a request to reset or to give back a host is refused.
+// RefusedError says why a request to reset or to release a host is refused.
 type RefusedError struct{ Why string }
 
 // Error implements error.

@@ -13,7 +13,7 @@ type Offer int
 const (
 	// OfferNone is a version that the host does not have and its agent does not install.
 	OfferNone Offer = iota
-	// OfferInstallable is one that its agent installs when an operation asks for it.
+	// OfferInstallable is one that its agent installs when an operation requires it.
 	OfferInstallable
 	// OfferInstalled is one that is on the host.
 	OfferInstalled
@@ -46,7 +46,7 @@ func NotOffered(h *infrav1.Host, version string) string {
 	return fmt.Sprintf("Host %s does not offer Kubernetes %s. %s", h.Name, version, remedy)
 }
 
-// Managed says whether the agent of the host installs versions, as it told.
+// Managed says whether the host's agent reports that it installs versions.
 func Managed(h *infrav1.Host) bool {
 	return h.Status.Software.Management == infrav1.HostSoftwareManaged
 }

@@ -12,7 +12,7 @@ const (
 	// AgentProgram is the component and the one file of a bundle that brings the agent.
 	AgentProgram = "slipway-agent"
 
-	// agentPrefix begins the tags of bundles that bring the agent. No Kubernetes version
+	// agentPrefix begins the tags of bundles with the agent. No Kubernetes version
 	// begins so.
 	agentPrefix = AgentProgram + "-"
 )

@@ -13,7 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// inLayout are the files of a layout that are taken out of an archive.
+// inLayout are the files of a layout that are extracted from an archive.
 var inLayout = regexp.MustCompile(`^(` + ocispec.ImageLayoutFile + `|` + ocispec.ImageIndexFile + `|` + ocispec.ImageBlobsDir + `/sha256/[0-9a-f]{64})$`)
 
 // Extract writes the layout in a tar archive, such as the one of a release, into an empty

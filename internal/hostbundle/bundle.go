@@ -49,7 +49,7 @@ func (b *Bundle) Index() digest.Digest { return b.index.Digest }
 // Blob is the content of a component.
 func (b *Bundle) Blob(c Component) ocispec.Descriptor { return b.layers[c.Layer] }
 
-// Unpack calls create for each file of a component, in order, and compares all content
+// Unpack calls create for each file of a component, in sequence, and compares all content
 // with its digests. What create was given must not be used before Unpack returned nil:
 // content is compared once it was read.
 func (b *Bundle) Unpack(c Component, create func(File, io.Reader) error) error {

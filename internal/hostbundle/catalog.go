@@ -38,7 +38,7 @@ func (v Version) Size() int64 {
 }
 
 // version follows everything below a bundle. An architecture whose manifest is not there is
-// left out; all else must be there.
+// omitted; all else must be there.
 func (d *Directory) version(named ocispec.Descriptor) (Version, error) {
 	v := Version{Tag: named.Annotations[ocispec.AnnotationRefName], Digest: named.Digest, index: named}
 	var index ocispec.Index
@@ -127,7 +127,7 @@ type Catalog struct {
 	Signatures map[digest.Digest][]ocispec.Descriptor
 }
 
-// Catalog follows all bundles of a directory. One that is damaged is left out, and
+// Catalog follows all bundles of a directory. A damaged one is omitted, and
 // is in the error beside the rest.
 func (d *Directory) Catalog() (Catalog, error) {
 	c := Catalog{Versions: map[string]Version{}, Documents: map[digest.Digest]ocispec.Descriptor{},

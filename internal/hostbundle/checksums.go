@@ -51,7 +51,7 @@ func SignRelease(dir, version string, signer note.Signer) error {
 	return os.WriteFile(filepath.Join(dir, ChecksumsNote), signed, 0o644)
 }
 
-// Release is what a directory was found to hold.
+// Release is the content of a verified directory.
 type Release struct {
 	// Version that was signed.
 	Version string

@@ -22,7 +22,7 @@ type Contents struct {
 	Architecture string `json:"architecture"`
 	// Components are unpacked side by side, each into a directory of its own.
 	Components []Component `json:"components"`
-	// Directories hold what the software itself writes, below /var/lib/slipway. They
+	// Directories are for what the software itself writes, below /var/lib/slipway. They
 	// and what is in them go with the last version.
 	Directories []string `json:"directories,omitempty"`
 	// SharedDirectories are where others put files while the host is a node, such as the
@@ -69,7 +69,7 @@ type File struct {
 	Digest digest.Digest `json:"digest"`
 }
 
-// HostFile is a small text file outside of the components, such as a unit.
+// HostFile is a small text file that is in no component, such as a unit.
 type HostFile struct {
 	// Path on the host.
 	Path string `json:"path"`

@@ -134,7 +134,7 @@ func (d *Directory) signatures(index digest.Digest) ([]signature, error) {
 	return found, nil
 }
 
-// notes are what the signatures of the index hold.
+// notes are the content of the signatures of the index.
 func (d *Directory) notes(index digest.Digest) ([][]byte, error) {
 	found, err := d.signatures(index)
 	if err != nil {
@@ -230,7 +230,7 @@ type blob struct {
 	verifier digest.Verifier
 }
 
-// verify reads what is left and compares all of it with the digest.
+// verify reads the rest and compares all of it with the digest.
 func (b *blob) verify() error {
 	if _, err := io.Copy(io.Discard, b); err != nil {
 		return err

@@ -169,7 +169,7 @@ func (s Store) change(edit func(*ocispec.Index)) error {
 	for _, named := range d.named() {
 		v, err := d.version(named)
 		if err != nil {
-			// Nothing is taken away while it is not known what is needed.
+			// Nothing is removed while it is unknown what is needed.
 			return fmt.Errorf("the bundle of %s that was loaded: %w; load it again, or remove it", Title(v.Tag), err)
 		}
 		for _, blob := range slices.Concat(v.documents, v.signatures, v.blobs) {
@@ -199,7 +199,7 @@ func (s Store) write(index ocispec.Index) error {
 		durable.Write(filepath.Join(s.Dir, ocispec.ImageIndexFile), data, storeMode))
 }
 
-// sweep removes blobs that nothing needs, and what kills left.
+// sweep removes blobs that nothing needs, and leftovers of killed processes.
 func (s Store) sweep(needed map[string]bool) error {
 	entries, err := os.ReadDir(s.blobs())
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 
 // Outcome is what came of calling a hook.
 type Outcome struct {
-	// Handlers is the number of handlers that were asked.
+	// Handlers is the number of handlers that were called.
 	Handlers int
 	// RetryAfter is when to call again; zero if the hook passed.
 	RetryAfter time.Duration
@@ -41,7 +41,7 @@ type Outcome struct {
 // Passed tells whether the operation may go on.
 func (o Outcome) Passed() bool { return o.RetryAfter == 0 }
 
-// Condition returns the outcome as a condition, nil if no handler was asked and
+// Condition returns the outcome as a condition, nil if no handler was called and
 // none is missing. Its last transition tells since when a hook blocks.
 func (o Outcome) Condition(conditionType string) *metav1.Condition {
 	if o.Passed() && o.Handlers == 0 {
@@ -88,7 +88,7 @@ func failed(err error) Outcome {
 	return Outcome{RetryAfter: pause, Reason: infrav1.HooksFailedReason, Message: bounded(err.Error())}
 }
 
-// blocker is one handler that asks for more time.
+// blocker is one handler that requests more time.
 type blocker struct{ handler, reason, message string }
 
 func blocked(handlers int, after time.Duration, by []blocker) Outcome {

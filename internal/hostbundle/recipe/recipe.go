@@ -57,7 +57,7 @@ func Build(w *hostbundle.Writer, nodeBundleDir, imageDir string) ([]string, erro
 	return versions, nil
 }
 
-// kitchen makes each component once.
+// kitchen builds each component once.
 type kitchen struct {
 	writer      *hostbundle.Writer
 	dir, images string

@@ -14,9 +14,9 @@ import (
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
-// Blob brings content, from where it was on. progress is told how much there is of it; it may
-// be nil. A server that sends something else than the digest says is asked once again
-// from the start, for what an earlier try left may have been damaged.
+// Blob downloads content, from where an earlier attempt ended. progress gets the size so far; it may
+// be nil. When a server sends something else than the digest says, the download is repeated once
+// from the start, as the part of an earlier attempt may have been damaged.
 func (r *Repository) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
 	if s.Has(d) {
 		return nil
@@ -40,7 +40,7 @@ func (r *Repository) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.D
 	})
 }
 
-// fetch brings what is left of a blob by one request.
+// fetch downloads the rest of a blob by one request.
 func (r *Repository) fetch(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
 	f, offset, err := s.Part(d)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *Repository) fetch(ctx context.Context, s hostbundle.Staging, d ocispec.
 	return nil
 }
 
-// append asks for the content behind the offset, and writes it there.
+// append requests the content behind the offset, and writes it there.
 func (r *Repository) append(ctx context.Context, f *os.File, offset int64, d ocispec.Descriptor, progress func(have, size int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -23,8 +23,8 @@ const (
 	least, window = 512 << 10, time.Minute
 )
 
-// piece is how much of a blob one try has to bring to count as progress: without a bound, a
-// server that sends a byte for each request would be asked for ever.
+// piece is how much of a blob one attempt has to download to count as progress: without a bound,
+// requests to a server that sends a byte for each would never end.
 func piece(d ocispec.Descriptor) int64 { return min(least, max(d.Size/16, 1)) }
 
 // brief gives a try that brings something small a deadline.

@@ -34,7 +34,7 @@ const (
 	longQueue, shortQueue = 2 * time.Hour, 2 * time.Minute
 )
 
-// againError is what another try may mend.
+// againError is an error that another attempt may not meet.
 type againError struct {
 	err error
 	// progress says that the try was not in vain.
@@ -100,7 +100,7 @@ func (r *Repository) patiently(ctx context.Context, try func(context.Context) er
 	}
 }
 
-// judge tells what may be tried again from what needs somebody.
+// judge separates errors that may be retried from those that need an operator.
 func (r *Repository) judge(err error) error {
 	var again *againError
 	var busy *busyError

@@ -56,7 +56,7 @@ type Options struct {
 	// TLS is used instead of CAFile and the system's CAs. May be nil.
 	TLS *tls.Config
 	// Hasty gives up within seconds where others are waited for two minutes, and a server that is busy
-	// within two minutes instead of two hours: there is another source to ask.
+	// within two minutes instead of two hours: there is another source.
 	Hasty bool
 }
 
@@ -177,7 +177,7 @@ func (r *Repository) Versions(ctx context.Context) ([]string, error) {
 	return versions, err
 }
 
-// Stage brings what describes the bundle of a tag for an architecture, and its signatures.
+// Stage downloads what describes the bundle of a tag for an architecture, and its signatures.
 // Signatures come first, and nothing is written before one by s.Keys holds. The error is a
 // *hostbundle.Error when there is no such bundle, when it must not be used, or when the
 // registry may not be read.
