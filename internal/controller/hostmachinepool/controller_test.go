@@ -486,17 +486,6 @@ func TestStaleCacheTakesNoProviderIDBack(t *testing.T) {
 	}
 }
 
-func TestInstancesAreCapped(t *testing.T) {
-	w := newWorld(t, infrav1.MaxInstances+5)
-	start := time.Now()
-	pool := w.reconcile()
-	members := len(w.hostMachines())
-	if len(pool.Status.Instances) != infrav1.MaxInstances || members != infrav1.MaxInstances+5 {
-		t.Errorf("%d instances of %d members", len(pool.Status.Instances), members)
-	}
-	t.Logf("%d members in %s", members, time.Since(start))
-}
-
 // A member that is provisioned and not well is none that is ready; the pool stays
 // provisioned all the same, which core relies on.
 func TestReadyReplicasFall(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // etcd refuses objects of 1.5 MiB. A pool of 5,000 whose names are all as long as
-// they may be stays below 1 MiB.
+// they may be stays below 1 MiB, as its instances are capped.
 func TestLargePoolFitsIntoEtcd(t *testing.T) {
 	const members, limit = 5000, 1 << 20
 	namespace, name := strings.Repeat("n", 63), strings.Repeat("p", maxPrefix)
@@ -45,6 +45,9 @@ func TestLargePoolFitsIntoEtcd(t *testing.T) {
 	}
 	if len(pool.Spec.ProviderIDList) != members || len(body) > limit {
 		t.Errorf("%d bytes for %d members, want at most %d", len(body), len(pool.Spec.ProviderIDList), limit)
+	}
+	if len(pool.Status.Instances) != infrav1.MaxInstances {
+		t.Errorf("%d instances, want %d", len(pool.Status.Instances), infrav1.MaxInstances)
 	}
 	t.Logf("%d bytes", len(body))
 }

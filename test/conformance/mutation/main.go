@@ -41,7 +41,7 @@ func run(args []string) error {
 		return fmt.Errorf("-rule: %w", err)
 	}
 	var chosen []mutation
-	for _, m := range slices.Concat(mutations, waitingMutations, lifecycleMutations, trustMutations) {
+	for _, m := range slices.Concat(mutations, poolMutations, waitingMutations, lifecycleMutations, trustMutations) {
 		if wanted.MatchString(m.Rule) {
 			chosen = append(chosen, m)
 		}

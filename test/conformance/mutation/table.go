@@ -57,20 +57,12 @@ var mutations = []mutation{
 		File: poolController + "publish.go", Old: "			Version:      m.Status.Version,\n", New: "",
 	},
 	{
-		Rule: "InfraMachinePool/instancesCap", Breaks: "every machine of a pool is an instance in its status",
-		File: poolController + "publish.go", Old: "min(len(s.hostMachines), infrav1.MaxInstances)", New: "len(s.hostMachines)",
-	},
-	{
 		Rule: "InfraMachinePool/machines", Breaks: "core is not told of what kind the machines are",
 		File: poolController + "publish.go", Old: "	status.InfrastructureMachineKind = machineKind\n", New: "	_ = machineKind\n",
 	},
 	{
 		Rule: "InfraMachinePool/machinesDrain", Breaks: "scaling down deletes the HostMachine in place of its Machine",
 		File: poolController + "scale.go", Old: "r.Client.Delete(ctx, &clusterv1.Machine{ObjectMeta: key})", New: "r.Client.Delete(ctx, &infrav1.HostMachine{ObjectMeta: key})",
-	},
-	{
-		Rule: "InfraMachinePool/machinesChosen", Breaks: "the mark on a Machine counts for nothing",
-		File: "internal/pool/order.go", Old: "		falseFirst(!x.Marked, !y.Marked),\n", New: "",
 	},
 	{
 		Rule: "InfraMachinePool/providerID", Breaks: "pools of two namespaces have one ID",

@@ -38,11 +38,11 @@ func TestMutationsFit(t *testing.T) {
 	}
 }
 
-// TestOtherMutationsFit holds that each mutation of waiting machines, the lifecycle engine and the
+// TestOtherMutationsFit holds that each mutation of pools, waiting machines, the lifecycle engine and the
 // boundaries is one of the code as it is, and that the test which must notice is there, with
 // the part of it that is named.
 func TestOtherMutationsFit(t *testing.T) {
-	for _, m := range slices.Concat(waitingMutations, lifecycleMutations, trustMutations) {
+	for _, m := range slices.Concat(poolMutations, waitingMutations, lifecycleMutations, trustMutations) {
 		fits(t, m)
 		files, err := filepath.Glob(filepath.Join(root, m.Package, "*_test.go"))
 		if err != nil {

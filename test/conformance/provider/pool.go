@@ -58,20 +58,6 @@ func instances(t *testing.T, s *Suite) {
 	}
 }
 
-// status.instances is capped, so that the object of a large pool fits into etcd.
-func instancesCap(t *testing.T, s *Suite) {
-	// Without a kubeconfig core makes no Machines, of which nothing is to be seen.
-	f := newFixture(t, s)
-	testenv.Object(t, s.Client, f.cluster, "the Cluster is provisioned", provisioned)
-	const many = infrav1.MaxInstances + 5
-	p := f.newPool(many)
-	testenv.Object(t, s.Client, p.infra, "the pool has its members", func(infra *infrav1.HostMachinePool) string {
-		members := len(f.members(p))
-		return unless(members == many && len(infra.Status.Instances) == infrav1.MaxInstances, "%d members, %d instances", members, len(infra.Status.Instances))
-	})
-	f.scale(p, 0)
-}
-
 // spec.providerID identifies the pool.
 func providerID(t *testing.T, s *Suite) {
 	f := newFixture(t, s)

@@ -1,10 +1,8 @@
 package provider
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +15,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
@@ -138,27 +135,4 @@ func drainOnScaleDown(t *testing.T, s *Suite) {
 		return nil
 	})
 	f.awaitNodes(p, 0)
-}
-
-// The Machine that was marked goes first, and a mark alone removes nothing.
-func markedMachineGoes(t *testing.T, s *Suite) {
-	f, p, _ := newRunningPool(t, s, 2)
-	// The one that would stay without a mark: the older one, of two of one second that
-	// with the later name.
-	members := f.members(p)
-	stays := slices.MinFunc(members, func(a, b infrav1.HostMachine) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(b.Name, a.Name))
-	})
-	marked := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: stays.Name}}
-	change(t, s, marked, func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.DeleteMachineAnnotation: ""} })
-	s.passTimeOfPools(t)
-	if got := len(f.machines(p)); got != 2 {
-		t.Fatalf("%d Machines after a mark alone", got)
-	}
-	f.scale(p, 1)
-	testenv.Gone(t, s.Client, marked)
-	f.awaitNodes(p, 1)
-	if left := f.machines(p); len(left) != 1 || !left[0].DeletionTimestamp.IsZero() {
-		t.Errorf("left: %v", left)
-	}
 }
