@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -75,14 +76,12 @@ func hostLogsCommand(g *global) *cobra.Command {
 			if len(args) == 2 && args[1] != "agent" {
 				service = args[1]
 			}
-			path, err := m.LogPath(args[0], service)
+			open := func() (*os.File, error) { return m.OpenLog(args[0], service, "") }
+			err = showLog(cmd, open, lines, follow)
 			if errors.Is(err, localhost.ErrNotFound) {
 				return fmt.Errorf("%w. Hosts that are not local keep their logs themselves: run `journalctl -u slipway-agent` there", err)
 			}
-			if err != nil {
-				return err
-			}
-			return showLog(cmd, path, lines, follow)
+			return err
 		},
 	}
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "show new lines as they come")
@@ -90,12 +89,16 @@ func hostLogsCommand(g *global) *cobra.Command {
 	return command
 }
 
-func showLog(cmd *cobra.Command, path string, lines int, follow bool) error {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("no log yet at %s: the service has not run", path)
+func showLog(cmd *cobra.Command, open func() (*os.File, error), lines int, follow bool) error {
+	f, err := open()
+	if missing := (*fs.PathError)(nil); errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no log yet at %s: the service has not run", missing.Path)
 	}
 	if err != nil {
+		return err
+	}
+	data, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	all := strings.SplitAfter(string(data), "\n")
@@ -105,11 +108,11 @@ func showLog(cmd *cobra.Command, path string, lines int, follow bool) error {
 	if !follow {
 		return nil
 	}
-	return followLog(cmd, path, int64(len(data)))
+	return followLog(cmd, open, int64(len(data)))
 }
 
 // followLog copies what is appended. A log that was cut starts over.
-func followLog(cmd *cobra.Command, path string, from int64) error {
+func followLog(cmd *cobra.Command, open func() (*os.File, error), from int64) error {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -118,16 +121,16 @@ func followLog(cmd *cobra.Command, path string, from int64) error {
 			return nil
 		case <-ticker.C:
 		}
-		info, err := os.Stat(path)
+		f, err := open()
 		if err != nil {
 			return err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return errors.Join(err, f.Close())
 		}
 		if info.Size() < from {
 			from = 0
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
 		}
 		n, err := io.Copy(cmd.OutOrStdout(), io.NewSectionReader(f, from, info.Size()-from))
 		from += n

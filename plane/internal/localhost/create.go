@@ -42,15 +42,32 @@ func (m *Manager) Create(ctx context.Context, spec Spec) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return err
-	}
-	if err := bundle.seedStore(ctx, filepath.Join(s.Dir, "var/lib/containerd")); err != nil {
-		return fmt.Errorf("host %s: image store: %w", s.Name, err)
+	if _, err := os.Stat(filepath.Join(s.Dir, specFile)); errors.Is(err, os.ErrNotExist) {
+		if err := newDisk(ctx, bundle, s.Dir); err != nil {
+			return fmt.Errorf("host %s: %w", s.Name, err)
+		}
 	}
 	// The spec is what makes it a host, so it comes last.
 	return s.Save()
 }
+
+// newDisk makes the disk of a host, with nothing of an earlier one on it whose creation or removal was interrupted: its links could
+// lead anywhere.
+func newDisk(ctx context.Context, bundle *Bundle, dir string) error {
+	if err := removeDisk(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := bundle.seedStore(ctx, filepath.Join(dir, "var/lib/containerd")); err != nil {
+		return fmt.Errorf("image store: %w", err)
+	}
+	return nil
+}
+
+// specFile is what makes a directory a host.
+const specFile = "spec.json"
 
 // complete fills in what the caller does not choose.
 func (m *Manager) complete(spec Spec, bundle *Bundle) (sandbox.Spec, error) {
@@ -119,7 +136,7 @@ func (m *Manager) names() ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if _, err := os.Stat(filepath.Join(m.hostsDir(), e.Name(), "spec.json")); err == nil {
+		if _, err := os.Stat(filepath.Join(m.hostsDir(), e.Name(), specFile)); err == nil {
 			names = append(names, e.Name())
 		}
 	}

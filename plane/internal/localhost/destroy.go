@@ -29,7 +29,7 @@ func (m *Manager) Destroy(ctx context.Context, host string) error {
 	if err := m.powerOff(ctx, host, false); err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return m.removeDisk(host)
+	return removeDisk(m.Dir(host))
 }
 
 // DestroyAll switches all hosts off, by force, and removes the network and every
@@ -66,7 +66,7 @@ func (m *Manager) DestroyAll(ctx context.Context, purge bool) error {
 		return err
 	}
 	for _, e := range entries {
-		if err := m.removeDisk(e.Name()); err != nil {
+		if err := removeDisk(m.Dir(e.Name())); err != nil {
 			return err
 		}
 	}
@@ -99,12 +99,11 @@ func (m *Manager) removeGroups(ctx context.Context) error {
 
 // removeDisk deletes the directory of a host. The spec goes first, so that an
 // interrupted removal leaves no host with half a disk.
-func (m *Manager) removeDisk(host string) error {
-	dir := m.Dir(host)
+func removeDisk(dir string) error {
 	if err := checkNoMounts(dir); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(dir, "spec.json")); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, specFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return os.RemoveAll(dir)

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"os/exec"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/plane/internal/network"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
 // State of a host.
@@ -141,11 +143,15 @@ func (m *Manager) Exec(ctx context.Context, host string, argv []string, stdio St
 	return 0, err
 }
 
-// LogPath is the log of a service of a host ("init" for its console).
-func (m *Manager) LogPath(host, service string) (string, error) {
+// OpenLog opens the log of a service of a host ("init" for its console), or an older one by what its name ends with, such as ".1".
+func (m *Manager) OpenLog(host, service, rotated string) (*os.File, error) {
 	s, err := m.load(host)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return s.LogPath(service)
+	path, err := s.LogPath(service)
+	if err != nil {
+		return nil, err
+	}
+	return sandbox.Open(s.Dir, path+rotated)
 }

@@ -83,10 +83,6 @@ func TestSeedStoreLinksLayersAndCopiesDatabases(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := filepath.Join(t.TempDir(), "var/lib/containerd")
-	// What an interrupted attempt leaves.
-	if err := os.MkdirAll(store+".partial/junk", 0o755); err != nil {
-		t.Fatal(err)
-	}
 	if err := b.seedStore(t.Context(), store); err != nil {
 		t.Fatal(err)
 	}
@@ -105,17 +101,48 @@ func TestSeedStoreLinksLayersAndCopiesDatabases(t *testing.T) {
 	if same(db) {
 		t.Error("a database is shared with the bundle")
 	}
-	if _, err := os.Stat(filepath.Join(store, "junk")); err == nil {
-		t.Error("the rest of an interrupted attempt is in the store")
-	}
-	if err := os.WriteFile(filepath.Join(store, db), []byte("changed"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.seedStore(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
-	if got := readFile(t, filepath.Join(store, db)); got != "changed" {
-		t.Errorf("the second call overwrote the database: %s", got)
+}
+
+// TestCreateFollowsNoLinkOfAHost: root of the machine makes disks in directories that hosts write to.
+func TestCreateFollowsNoLinkOfAHost(t *testing.T) {
+	const db = "var/lib/containerd/io.containerd.metadata.v1.bolt/meta.db"
+	for _, link := range []string{"var", "var/lib", "var/lib/containerd"} {
+		t.Run(link, func(t *testing.T) {
+			m := &Manager{StateDir: t.TempDir(), Name: "test", Bundle: fakeBundle(t), Sandbox: "/sandbox"}
+			create := func() {
+				t.Helper()
+				if err := m.Create(t.Context(), Spec{Name: "host-1", IP: netip.MustParseAddr("10.88.0.11")}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			create()
+			disk, machine := m.Dir("host-1"), t.TempDir()
+			kept := filepath.Join(machine, "lib/containerd/kept")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(kept), 0o755), os.WriteFile(kept, nil, 0o600), os.RemoveAll(filepath.Join(disk, link))); err != nil {
+				t.Fatal(err)
+			}
+			to := map[string]string{"var": machine, "var/lib": machine + "/lib", "var/lib/containerd": machine + "/lib/containerd"}[link]
+			if err := os.Symlink(to, filepath.Join(disk, link)); err != nil {
+				t.Fatal(err)
+			}
+			check := func(when string) {
+				t.Helper()
+				if found, err := os.ReadDir(filepath.Dir(kept)); err != nil || len(found) != 1 {
+					t.Errorf("%s: in a directory of the machine there is %v: %v", when, found, err)
+				}
+			}
+			create()
+			check("a host that is there")
+			// A removal that was interrupted.
+			if err := os.Remove(filepath.Join(disk, "spec.json")); err != nil {
+				t.Fatal(err)
+			}
+			create()
+			check("a disk that was to be removed")
+			if _, err := os.Stat(filepath.Join(disk, db)); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

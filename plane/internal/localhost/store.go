@@ -18,31 +18,13 @@ import (
 
 // seedStore gives a host its image store: a tree of hard links to the bundle's,
 // but for the databases, which the host will write to. Layers and blobs are never
-// written once they are complete. A store that is there is left alone.
+// written once they are complete.
 func (b *Bundle) seedStore(ctx context.Context, store string) error {
-	if _, err := os.Stat(filepath.Join(store, seededMark)); err == nil {
-		return nil
-	}
-	partial := store + ".partial"
-	for _, leftover := range []string{partial, store} {
-		if err := os.RemoveAll(leftover); err != nil {
-			return err
-		}
-	}
 	if err := os.MkdirAll(filepath.Dir(store), 0o755); err != nil {
 		return err
 	}
-	if err := linkTree(ctx, filepath.Join(b.Dir, "store"), partial); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(partial, seededMark), nil, 0o600); err != nil {
-		return err
-	}
-	return durable.Rename(partial, store)
+	return linkTree(ctx, filepath.Join(b.Dir, "store"), store)
 }
-
-// seededMark tells a complete store from an empty directory.
-const seededMark = ".slipway-seeded"
 
 // linkTree makes dst like src, sharing the content of files.
 func linkTree(ctx context.Context, src, dst string) error {

@@ -43,16 +43,17 @@ func (p Plane) Records(ctx context.Context, hosts bool) ([]management.Record, er
 	}
 	for _, h := range all {
 		for _, service := range services {
-			path, err := p.Manager.LogPath(h.Name, service)
-			if err != nil {
-				return records, fmt.Errorf("log of %s on host %s: %w", service, h.Name, err)
-			}
 			// What was rotated comes first.
 			for _, rotated := range []string{".1", ""} {
-				if _, err := os.Stat(path + rotated); errors.Is(err, fs.ErrNotExist) {
+				open := func(context.Context) (io.ReadCloser, error) { return p.Manager.OpenLog(h.Name, service, rotated) }
+				log, err := open(ctx)
+				if errors.Is(err, fs.ErrNotExist) {
 					continue // it has not run
 				}
-				records = append(records, management.Record{Name: "hosts/" + h.Name + "/" + service + ".log" + rotated, Open: file(path + rotated)})
+				if err == nil {
+					_ = log.Close()
+				}
+				records = append(records, management.Record{Name: "hosts/" + h.Name + "/" + service + ".log" + rotated, Open: open})
 			}
 		}
 	}

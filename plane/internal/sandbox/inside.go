@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,6 +33,49 @@ func (in inside) open(path string, resolve uint64) (*os.File, error) {
 		}
 		return os.NewFile(uintptr(fd), path), nil
 	}
+}
+
+// Open opens a regular file on the disk of the host in dir for reading, by its path on the host. What a link there leads to is on
+// that disk, too, and whoever put a pipe or a device there keeps nobody waiting. The init of a host has its disk otherwise.
+func Open(dir, path string) (*os.File, error) {
+	found, err := inside(dir).open(path, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = found.Close() }()
+	info, err := found.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: filepath.Join(dir, path), Err: errIrregular}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.Open(fmt.Sprintf("/proc/self/fd/%d", found.Fd()))
+}
+
+var errIrregular = errors.New("not a regular file")
+
+// readFile reads what Open opens, up to a number of bytes.
+func (in inside) readFile(path string, most int64) ([]byte, error) {
+	f, err := Open(string(in), path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most))
+	return data, errors.Join(err, f.Close())
+}
+
+// remove removes a file or a link. What is not there is no error.
+func (in inside) remove(path string) error {
+	above, err := in.open(filepath.Dir(path), 0)
+	if err == nil {
+		err = unix.Unlinkat(int(above.Fd()), filepath.Base(path), 0)
+		_ = above.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return &fs.PathError{Op: "unlinkat", Path: filepath.Join(string(in), path), Err: err}
+	}
+	return nil
 }
 
 // at calls do with a path of the process that leads to what is at path now, whatever becomes of its name.

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -130,5 +131,51 @@ func TestMountsStayOnTheHost(t *testing.T) {
 	}
 	if len(seen) > 0 {
 		t.Errorf("in a directory of the machine there is %v", seen)
+	}
+}
+
+// TestFilesOfAHostAreItsOwn: root of the machine reads logs and certificates on the disk of a host, and takes a mark from it.
+func TestFilesOfAHostAreItsOwn(t *testing.T) {
+	machine := t.TempDir()
+	secret := filepath.Join(machine, "reboot")
+	for name, put := range map[string]func(dir string) error{
+		"link": func(dir string) error { return os.Symlink(secret, filepath.Join(dir, "reboot")) },
+		"relative link": func(dir string) error {
+			return os.Symlink("../../../../../../../.."+secret, filepath.Join(dir, "reboot"))
+		},
+		"directory": func(dir string) error { return errors.Join(os.Remove(dir), os.Symlink(machine, dir)) },
+		"link of links": func(dir string) error {
+			return errors.Join(os.Symlink("/proc/self/root", filepath.Join(dir, "up")), os.Symlink("up"+secret, filepath.Join(dir, "reboot")))
+		},
+		"pipe":            func(dir string) error { return unix.Mkfifo(filepath.Join(dir, "reboot"), 0o600) },
+		"directory again": func(dir string) error { return os.Mkdir(filepath.Join(dir, "reboot"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := t.TempDir()
+			dir := filepath.Join(disk, stateDir)
+			must(t, os.WriteFile(secret, []byte("boot\n"), 0o600), os.MkdirAll(dir, 0o700), put(dir), writeJSON(filepath.Join(disk, recordFile), Record{BootID: "boot"}))
+			if f, err := Open(disk, rebootMark); err == nil {
+				t.Errorf("%s of the machine was opened: %v", f.Name(), f.Close())
+			}
+			if WantsReboot(disk) {
+				t.Error("a file of the machine is taken for the mark of a host")
+			}
+			_ = ForgetReboot(disk) // a directory stays
+			if _, err := os.Lstat(secret); err != nil {
+				t.Errorf("a file of the machine is gone: %v", err)
+			}
+		})
+	}
+	// A link to another place of the host is its operator's.
+	disk := t.TempDir()
+	mark := filepath.Join(disk, "opt/state/reboot")
+	must(t, os.MkdirAll(filepath.Join(disk, "var/lib"), 0o700), os.MkdirAll(filepath.Dir(mark), 0o700), os.Symlink("/opt/state", filepath.Join(disk, stateDir)),
+		os.WriteFile(mark, []byte("boot\n"), 0o600), writeJSON(filepath.Join(disk, recordFile), Record{BootID: "boot"}))
+	if !WantsReboot(disk) {
+		t.Error("the mark is not found")
+	}
+	must(t, ForgetReboot(disk))
+	if _, err := os.Lstat(mark); err == nil {
+		t.Error("the mark is there still")
 	}
 }

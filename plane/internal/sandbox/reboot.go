@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,6 +14,9 @@ import (
 // rebootMark holds the ID of the boot that asked for another.
 const rebootMark = stateDir + "/reboot"
 
+// maxMark is how much of a mark is read, in bytes.
+const maxMark = 1024
+
 // requestReboot leaves the mark on the disk whose root is at root.
 func requestReboot(root, bootID string) error {
 	return durable.Write(filepath.Join(root, rebootMark), []byte(bootID+"\n"), 0o600)
@@ -28,14 +29,9 @@ func WantsReboot(dir string) bool {
 	if err != nil {
 		return false
 	}
-	asked, err := os.ReadFile(filepath.Join(dir, rebootMark))
+	asked, err := inside(dir).readFile(rebootMark, maxMark)
 	return err == nil && r.BootID != "" && strings.TrimSpace(string(asked)) == r.BootID
 }
 
 // ForgetReboot takes the mark away: the host is switched off, or on, for good.
-func ForgetReboot(dir string) error {
-	if err := os.Remove(filepath.Join(dir, rebootMark)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
+func ForgetReboot(dir string) error { return inside(dir).remove(rebootMark) }

@@ -124,7 +124,7 @@ func TestSpecRoundTrip(t *testing.T) {
 
 func TestLogPath(t *testing.T) {
 	s := testSpec("/d")
-	if p, err := s.LogPath("kubelet"); err != nil || p != "/d/var/log/kubelet.log" {
+	if p, err := s.LogPath("kubelet"); err != nil || p != "/var/log/kubelet.log" {
 		t.Errorf("%s, %v", p, err)
 	}
 	if _, err := s.LogPath("../../etc/shadow"); err == nil || !strings.Contains(err.Error(), "containerd, kubelet, slipway-agent") {

@@ -140,10 +140,10 @@ func (s Spec) AllUnits() []unit.Unit {
 	return DefaultUnits()
 }
 
-// LogPath is the log of a service, or of the host's init, on the machine.
+// LogPath is the log of a service, or of the host's init, on the disk of the host; Open opens it.
 func (s Spec) LogPath(service string) (string, error) {
 	if service == "init" {
-		return filepath.Join(s.Dir, InitLog), nil
+		return "/" + InitLog, nil
 	}
 	names := []string{"init"}
 	for _, u := range s.AllUnits() {
@@ -152,7 +152,7 @@ func (s Spec) LogPath(service string) (string, error) {
 	if !slices.Contains(names, service) {
 		return "", fmt.Errorf("host %s has no service %q; it has %s", s.Name, service, strings.Join(names, ", "))
 	}
-	return filepath.Join(s.Dir, "var/log", service+".log"), nil
+	return filepath.Join("/var/log", service+".log"), nil
 }
 
 // Save stores the spec in its directory. It holds secrets, so only root reads it.

@@ -4,15 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
 // agentState is the state directory of the agent on a local host's disk.
-const agentState = "var/lib/slipway-agent"
+const agentState = "/var/lib/slipway-agent"
+
+// readFile reads a file on the disk of a local host, of which the host may say anything.
+func readFile(dir, name string) ([]byte, error) {
+	f, err := sandbox.Open(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, 1<<20))
+	return data, errors.Join(err, f.Close())
+}
 
 // findAway looks for local hosts that `clusterctl move` took to another management
 // cluster. Their cluster is there, too: it must not be made here a second time, nor the
@@ -39,7 +50,7 @@ func (s *Session) findAway(ctx context.Context) error {
 // homeOf is the server that the host whose disk is in dir was handed over to last; empty
 // when it never was. See docs/design/move.md.
 func homeOf(dir string) (server string, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, agentState, host.HomeFile))
+	data, err := readFile(dir, path.Join(agentState, host.HomeFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
 	"github.com/slipway-dev/slipway/plane/internal/progress"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 )
 
 // agentCertificates are what an agent that was enrolled has, in agentState: the one that it
@@ -33,9 +31,7 @@ const (
 )
 
 // agentCertificate is the file by which the agent of a local host needs no token.
-func (s *Session) agentCertificate(host string) string {
-	return filepath.Join(s.Hosts.Dir(host), agentState, enrollmentCertificate)
-}
+const agentCertificate = agentState + "/" + enrollmentCertificate
 
 // enrollHosts waits until every local host is known to the plane, those of an earlier run
 // with more of them, too. The token is made good once more: the attempt while the plane
@@ -131,14 +127,16 @@ func whereAre(local []localhost.Host, hosts []infrav1.Host) whereabouts {
 // enrolledBefore reports whether the agent of a local host was enrolled before a time: it
 // takes itself for enrolled then, and never asks for it again, though its Host is gone.
 func (s *Session) enrolledBefore(host string, before time.Time) (bool, error) {
-	info, err := os.Stat(s.agentCertificate(host))
+	f, err := sandbox.Open(s.Hosts.Dir(host), agentCertificate)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return info.ModTime().Before(before), nil
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	return err == nil && info.ModTime().Before(before), err
 }
 
 // enrolled reports whether a local host needs no token at a time: its agent has a certificate
@@ -147,7 +145,7 @@ func (s *Session) enrolled(host string, at time.Time) (bool, error) {
 	if server, err := homeOf(s.Hosts.Dir(host)); err != nil || server != "" && server != s.Instance.Server() {
 		return true, err
 	}
-	data, err := os.ReadFile(s.agentCertificate(host))
+	data, err := readFile(s.Hosts.Dir(host), agentCertificate)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -172,7 +170,7 @@ func (s *Session) enrollAgain(ctx context.Context, step *progress.Step, host str
 	if err := s.forgetRequests(ctx, host); err != nil {
 		return err
 	}
-	return s.script(ctx, host, kubeconfig, forgetEnrollment, enroll.BootstrapKubeconfigPath, path.Join("/", agentState),
+	return s.script(ctx, host, kubeconfig, forgetEnrollment, enroll.BootstrapKubeconfigPath, agentState,
 		enrollmentCertificate, workingCertificate)
 }
 
