@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/sdk/listener"
 )
 
@@ -54,6 +55,9 @@ func (s healthServer) serve(ctx context.Context, address string) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
+	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
+		defer func() { _ = durable.RemoveIn("", path) }()
+	}
 	if err := server.Serve(listener.New(l, healthConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -65,15 +69,21 @@ func listen(address string) (net.Listener, error) {
 	if !isUnix {
 		return net.Listen("tcp", address)
 	}
-	if err := removeStaleSocket(path); err != nil {
+	if err := durable.WithParent("", path, removeStaleSocket); err != nil {
 		return nil, err
 	}
-	return net.Listen("unix", path)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	l.SetUnlinkOnClose(false) // serve removes it: by its path it may be another one by then
+	return l, nil
 }
 
-// removeStaleSocket removes the socket that a killed agent left, and nothing else.
-func removeStaleSocket(path string) error {
-	info, err := os.Lstat(path)
+// removeStaleSocket removes the socket that an agent left, and nothing else.
+func removeStaleSocket(in *durable.Dir, name string) error {
+	path := in.Path(name)
+	info, err := in.Lstat(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -90,7 +100,7 @@ func removeStaleSocket(path string) error {
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
 	}
-	return os.Remove(path)
+	return in.Remove(name)
 }
 
 func (s healthServer) handler() http.Handler {

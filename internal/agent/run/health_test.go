@@ -3,6 +3,7 @@ package run
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/vip"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
 )
 
 func server(t *testing.T, last time.Time) healthServer {
@@ -188,5 +190,55 @@ func TestHealthRemovesNothingElse(t *testing.T) {
 				t.Errorf("it is gone: %v", err)
 			}
 		})
+	}
+}
+
+// TestHealthFollowsNoLinkOfAUser: the address is in a directory of a user, who puts a link in its place.
+func TestHealthFollowsNoLinkOfAUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		rights.Skip(t, "needs root")
+	}
+	const user = 12345
+	home, machine := t.TempDir(), t.TempDir()
+	dir, theirs := filepath.Join(home, "run"), filepath.Join(machine, "s")
+	dead := func() {
+		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: theirs, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.SetUnlinkOnClose(false)
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead()
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(home, user, user)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- healthServer{}.serve(ctx, "unix:"+dir+"/s") }()
+	poll.Until(t, "it serves", func() error {
+		c, err := net.Dial("unix", dir+"/s")
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	})
+	if err := errors.Join(os.RemoveAll(dir), os.Symlink(machine, dir), os.Lchown(dir, user, user)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(theirs); err != nil {
+		t.Errorf("the end of the agent removed a socket of the machine: %v", err)
+	}
+	if l, err := listen("unix:" + dir + "/s"); err == nil {
+		t.Errorf("its start took a socket of the machine: %v", l.Close())
+	}
+	if _, err := os.Lstat(theirs); err != nil {
+		t.Errorf("its start removed a socket of the machine: %v", err)
 	}
 }
