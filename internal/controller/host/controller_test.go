@@ -11,6 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,6 +82,32 @@ func TestStatusHasTwoOwners(t *testing.T) {
 		if entry.Manager == hostcontroller.FieldOwner && strings.Contains(entry.FieldsV1.GetRawString(), "bootID") {
 			t.Errorf("the controller owns fields of the agent: %s", entry.FieldsV1.GetRawString())
 		}
+	}
+}
+
+// TestAgentKeepsNoCondition: an agent that applies a condition as it is owns it beside the controller.
+func TestAgentKeepsNoCondition(t *testing.T) {
+	w := newWorld(t)
+	agent := w.host("host-1")
+	h, _ := w.reconcile(agent)
+	c := metav1.Condition{Type: infrav1.ReportAcceptedCondition, Status: metav1.ConditionFalse, Reason: infrav1.HostFieldsRefusedReason, LastTransitionTime: metav1.Now()}
+	h.Status.Conditions = append(h.Status.Conditions, c)
+	own, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&infrav1.HostStatus{Conditions: h.Status.Conditions})
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := &unstructured.Unstructured{Object: map[string]any{"status": own}}
+	theirs.SetGroupVersionKind(infrav1.GroupVersion.WithKind("Host"))
+	theirs.SetNamespace(h.Namespace)
+	theirs.SetName(h.Name)
+	if err := env.Client.Status().Apply(t.Context(), client.ApplyConfigurationFromUnstructured(theirs), client.FieldOwner("theirs"), client.ForceOwnership); err != nil {
+		t.Fatal(err)
+	}
+	if h, _ = w.reconcile(agent); conditions.Has(h, infrav1.ReportAcceptedCondition) {
+		t.Errorf("a condition that does not hold any more is there: %+v", h.Status.Conditions)
+	}
+	if !conditions.IsTrue(h, infrav1.AvailableCondition) {
+		t.Errorf("the others are gone: %+v", h.Status.Conditions)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,10 +58,35 @@ func (r *Reconciler) applyOwnStatus(ctx context.Context, wanted *infrav1.Host) e
 		return err
 	}
 	err = r.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(apply), client.FieldOwner(FieldOwner), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		err = r.dropConditions(ctx, wanted, apply)
+	}
+	if err != nil {
 		return fmt.Errorf("apply the status of the host: %w", err)
 	}
 	return nil
+}
+
+// dropConditions removes those of this controller that outlived being applied without, as somebody else owns them, too: an agent may
+// apply a condition as it is.
+func (r *Reconciler) dropConditions(ctx context.Context, wanted *infrav1.Host, stored *unstructured.Unstructured) error {
+	is := &infrav1.Host{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, is); err != nil {
+		return err
+	}
+	before := is.DeepCopy()
+	for condition := range ownConditions {
+		if !conditions.Has(wanted, condition) {
+			conditions.Delete(is, condition)
+		}
+	}
+	if len(is.Status.Conditions) == len(before.Status.Conditions) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Status().Patch(ctx, is, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner)))
 }
 
 // inTransition says that the host goes from free to running and that nothing is wrong. It
