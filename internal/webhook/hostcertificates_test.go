@@ -125,3 +125,82 @@ func decideOn(t *testing.T, c kubernetes.Interface, csr *certificatesv1.Certific
 	_, err := c.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), csr.Name, csr, metav1.UpdateOptions{})
 	return err
 }
+
+// TestRequestsOfAgentsAreNobodyElses: who enrolls, or stole a token or certificate for it, files requests that end, and that nobody
+// else takes for theirs.
+func TestRequestsOfAgentsAreNobodyElses(t *testing.T) {
+	testenv.Skip(t)
+	der := func() []byte {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "somebody"}}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der
+	}()
+	long, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: strings.Repeat("x", 32<<10)}}, long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := func(user, group string, change func(*certificatesv1.CertificateSigningRequest)) error {
+		csr := &certificatesv1.CertificateSigningRequest{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "slipway-agent-", Labels: map[string]string{infrav1.HostLabel: "h1", infrav1.HandOverLabel: ""}},
+			Spec: certificatesv1.CertificateSigningRequestSpec{
+				Request:    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+				SignerName: certificatesv1.KubeAPIServerClientSignerName, Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+			},
+		}
+		change(csr)
+		_, err := clientset(t, user, group, "system:masters").CertificatesV1().CertificateSigningRequests().Create(t.Context(), csr, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	cases := map[string]struct {
+		change  func(*certificatesv1.CertificateSigningRequest)
+		refused string
+	}{
+		"as an agent": {func(*certificatesv1.CertificateSigningRequest) {}, ""},
+		"of a node": {func(r *certificatesv1.CertificateSigningRequest) {
+			r.Spec.SignerName = certificatesv1.KubeAPIServerClientKubeletSignerName
+		}, ""},
+		"finalizer": {func(r *certificatesv1.CertificateSigningRequest) { r.Finalizers = []string{"example.com/stay"} }, "metadata: "},
+		"owner": {func(r *certificatesv1.CertificateSigningRequest) {
+			r.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "kube-system", UID: "5f0f8e0c-0000-4000-8000-000000000000"}}
+		}, "metadata: "},
+		"annotation": {func(r *certificatesv1.CertificateSigningRequest) {
+			r.Annotations = map[string]string{"example.com/a": "b"}
+		}, "metadata: "},
+		"label": {func(r *certificatesv1.CertificateSigningRequest) {
+			r.Labels["app.kubernetes.io/managed-by"] = "somebody"
+		}, "metadata.labels: "},
+		"another signer": {func(r *certificatesv1.CertificateSigningRequest) { r.Spec.SignerName = "example.com/theirs" }, "spec.signerName: "},
+		"large": {func(r *certificatesv1.CertificateSigningRequest) {
+			r.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: large})
+		}, "spec.request: "},
+	}
+	poll.Until(t, "the policy of requests holds", func() error {
+		return refusedBecause(file("system:bootstrap:abcdef", infrav1.BootstrapGroup, cases["finalizer"].change), "metadata: ")
+	})
+	for group, user := range map[string]string{
+		infrav1.BootstrapGroup: "system:bootstrap:abcdef", infrav1.BootstrapGroupPrefix + "prod": "system:bootstrap:abcdef",
+		infrav1.EnrollmentGroup: "slipway:enrollment:prod:h1:0", infrav1.AgentGroup: "slipway:host:prod:h1:0", "people": "ann",
+	} {
+		for name, tc := range cases {
+			t.Run(group+"/"+name, func(t *testing.T) {
+				err := file(user, group, tc.change)
+				if tc.refused != "" && group != "people" {
+					err = refusedBecause(err, tc.refused)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}

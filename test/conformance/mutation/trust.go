@@ -128,6 +128,11 @@ subjects:
 		Package: "internal/webhook", Test: "TestAgentsWriteOnlyTheirReports",
 	},
 	{
+		Rule: "Trust/reportsOfAgents", Breaks: "a request of an agent is somebody else's by its labels",
+		File: "config/admission/agent_policy.yaml", Old: "k in ['infrastructure.slipway.dev/host', 'infrastructure.slipway.dev/hand-over']", New: "true",
+		Package: "internal/webhook", Test: "TestRequestsOfAgentsAreNobodyElses",
+	},
+	{
 		Rule: "Trust/secretsOfOthers", Breaks: "the manager's rights change anybody's Secret",
 		File: "config/admission/token_policy.yaml", Old: "validationActions: [Deny]", New: "validationActions: [Audit]",
 		Package: trust, Test: "TestTrust/the manager taken over",
