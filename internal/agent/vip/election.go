@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -48,8 +49,8 @@ func (k *Keeper) reread(ctx context.Context) error {
 		return err
 	}
 	k.observe(lease)
-	if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); holder != k.candidate.Identity {
-		k.drop(fmt.Sprintf("the holder is %q now", holder))
+	if !k.mine(lease) {
+		k.drop(fmt.Sprintf("the holder is %q now, by another hand", ptr.Deref(lease.Spec.HolderIdentity, "")))
 		return nil
 	}
 	return k.claim(ctx)
@@ -103,12 +104,12 @@ func (k *Keeper) claim(ctx context.Context) error {
 	}
 	lease := k.seen.DeepCopy()
 	now := metav1.NowMicro()
-	if mine := ptr.Deref(lease.Spec.HolderIdentity, "") == k.candidate.Identity; !mine {
+	if !k.mine(lease) {
 		lease.Spec.HolderIdentity, lease.Spec.AcquireTime = &k.candidate.Identity, &now
 		lease.Spec.LeaseTransitions = ptr.To(min(ptr.Deref(lease.Spec.LeaseTransitions, 0), math.MaxInt32-1) + 1)
 	}
 	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, ptr.To(int32(LeaseDuration/time.Second))
-	k.written = k.Now()
+	k.wrote(now)
 	stored, err := k.Server.UpdateLease(ctx, lease)
 	if err != nil {
 		return err
@@ -140,20 +141,43 @@ func (k *Keeper) release(ctx context.Context) {
 func (k *Keeper) observe(lease *coordinationv1.Lease) {
 	if k.seen == nil {
 		// An agent that restarted keeps the address that it finds.
-		held, err := k.Holder.Held(k.candidate.Address)
-		k.resumed = held && err == nil
+		if held, err := k.Holder.Held(k.candidate.Address); held && err == nil && lease.Spec.RenewTime != nil {
+			k.wrote(*lease.Spec.RenewTime)
+		}
 	}
-	k.resumed = k.resumed && ptr.Deref(lease.Spec.HolderIdentity, "") == k.candidate.Identity
 	if k.seen == nil || k.seen.ResourceVersion != lease.ResourceVersion || k.seen.UID != lease.UID {
 		k.since = k.Now()
 	}
 	k.seen = lease
 }
 
+// renewal is one that this host sent: its time in the Lease, and when that was by the clock of this host.
+type renewal struct {
+	micro int64
+	at    time.Time
+}
+
+// wrote remembers a renewal for as long as nobody else can have acquired the Lease since.
+func (k *Keeper) wrote(renewTime metav1.MicroTime) {
+	now := k.Now()
+	k.written = slices.DeleteFunc(k.written, func(r renewal) bool { return now.Sub(r.at) >= LeaseDuration+renewInterval })
+	k.written = append(k.written, renewal{renewTime.UnixMicro(), now})
+}
+
+// mine reports whether this host wrote the Lease. Its name alone does not say so: another machine may have been
+// enrolled under it, and somebody may edit the Lease.
+func (k *Keeper) mine(lease *coordinationv1.Lease) bool {
+	if lease.Spec.RenewTime == nil || ptr.Deref(lease.Spec.HolderIdentity, "") != k.candidate.Identity {
+		return false
+	}
+	return slices.ContainsFunc(k.written, func(r renewal) bool {
+		return r.micro == lease.Spec.RenewTime.UnixMicro() && k.Now().Sub(r.at) < LeaseDuration+renewInterval
+	})
+}
+
 // taken reports whether another host holds the Lease.
 func (k *Keeper) taken(lease *coordinationv1.Lease) bool {
-	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	return holder != "" && holder != k.candidate.Identity && !k.expired(lease)
+	return ptr.Deref(lease.Spec.HolderIdentity, "") != "" && !k.mine(lease) && !k.expired(lease)
 }
 
 // free reports whether this host may write itself into the Lease.
@@ -164,7 +188,7 @@ func (k *Keeper) free(lease *coordinationv1.Lease) bool {
 		// Its writes may arrive although it does not hear so, and would keep the
 		// others from taking a Lease that does this host no good.
 		return false
-	case holder == k.candidate.Identity && (k.resumed || k.Now().Sub(k.written) < LeaseDuration+renewInterval):
+	case k.mine(lease):
 		return true
 	case k.candidate.Leaving && holder != k.candidate.Identity:
 		return false

@@ -97,10 +97,9 @@ type Keeper struct {
 	// seen is the newest known Lease, since when it is unchanged for this host.
 	seen  *coordinationv1.Lease
 	since time.Time
-	// written is when this host last sent a write of its name into the Lease, resumed is set while
-	// the Lease has its name since the agent started and found the address.
-	written time.Time
-	resumed bool
+	// written are the renewals of the last seconds that this host sent, and the one that the Lease had when the agent
+	// started and found the address. They tell this host from another of its name and generation.
+	written []renewal
 	// leading is set while the Lease is this host's; renewed is when the last
 	// renewal that succeeded was sent.
 	leading bool
@@ -223,7 +222,7 @@ func (k *Keeper) follow() {
 	c := k.Candidate()
 	if c.Address != k.candidate.Address || c.Identity != k.candidate.Identity {
 		k.drop("it is no longer this host's to hold")
-		k.seen, k.written, k.silent, k.problem, k.duplicate, k.mac, k.endpoint = nil, time.Time{}, time.Time{}, "", "", "", endpoint{}
+		k.seen, k.written, k.silent, k.problem, k.duplicate, k.mac, k.endpoint = nil, nil, time.Time{}, "", "", "", endpoint{}
 	}
 	if c.Port != k.candidate.Port {
 		k.endpoint = endpoint{}

@@ -441,9 +441,22 @@ func TestLeaseChangedByHand(t *testing.T) {
 // local clock of the candidates is left out, and when a Lease that an operator emptied, or on
 // which they wrote another host, is acquired immediately.
 func TestNeverTwoHolders(t *testing.T) {
-	for seed := range uint64(60) {
+	t.Run("hosts", func(t *testing.T) { testNeverTwoHolders(t, 60, func(*world) {}) })
+	// A machine that was given up while it had no power, and the one that was enrolled under its name: generations begin anew.
+	t.Run("hosts of one name and generation", func(t *testing.T) {
+		testNeverTwoHolders(t, 60, func(w *world) {
+			for _, m := range w.hosts[1:] {
+				m.candidate.Identity = w.hosts[0].candidate.Identity
+			}
+		})
+	})
+}
+
+func testNeverTwoHolders(t *testing.T, seeds uint64, begin func(*world)) {
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
 		w := newWorld(t, 3)
+		begin(w)
 		w.run(15 * time.Second)
 		for range 60 {
 			m := w.hosts[random.IntN(len(w.hosts))]
