@@ -20,7 +20,7 @@ import (
 // before revisions were recorded: they count as made from the revision of now. A pool that
 // is being deleted, or whose Cluster is, takes in none: it would delete them.
 func (r *Reconciler) alignMembers(ctx context.Context, s *scope) error {
-	if s.revision == "" || s.frozen != "" {
+	if s.revision == "" {
 		return nil
 	}
 	for i := range s.hostMachines {
