@@ -168,6 +168,9 @@ func (r *renderer) defined(e nodes.Node) (any, error) {
 	return v, nil
 }
 
+// globals are names that have a value in each template of Jinja2, unless it sets them.
+var globals = map[string]bool{"cycler": true, "dict": true, "joiner": true, "lipsum": true, "namespace": true, "range": true, "self": true}
+
 func (r *renderer) eval(e nodes.Node) (any, error) {
 	switch n := e.(type) {
 	case *nodes.String:
@@ -186,6 +189,9 @@ func (r *renderer) eval(e nodes.Node) (any, error) {
 		}
 		if v, ok := r.variables[n.Name.Val]; ok {
 			return v, nil
+		}
+		if globals[n.Name.Val] {
+			return nil, refuse(n.Name, "%s is something else in Jinja2, and is not supported", n.Name.Val)
 		}
 		return undefined{n.Name.Val, n.Name}, nil
 	case *nodes.List:

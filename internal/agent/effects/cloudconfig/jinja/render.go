@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nikolalohinski/gonja/v2/builtins"
+	controlStructures "github.com/nikolalohinski/gonja/v2/builtins/control_structures"
 	"github.com/nikolalohinski/gonja/v2/config"
 	"github.com/nikolalohinski/gonja/v2/exec"
 	"github.com/nikolalohinski/gonja/v2/loaders"
@@ -58,7 +59,7 @@ func Render(source string, variables map[string]any, limit int) (out string, err
 		return "", refuse(nil, "it cannot be read")
 	}
 	if at := swallowed(source, settings); at != nil {
-		return "", refuse(at, "this cannot be read; an expression has one line")
+		return "", refuse(at, "this cannot be read; an expression has one line, and a test has a name")
 	}
 	template, err := exec.NewTemplate("/data", settings, loader, &exec.Environment{Context: exec.EmptyContext(), ControlStructures: statements(source)})
 	if err != nil {
@@ -78,8 +79,10 @@ func Render(source string, variables map[string]any, limit int) (out string, err
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // swallowed finds a character that Jinja2 has no meaning for, or the end of a line, within an expression. The
-// library passes over it, and then does not recognize the sign or the end of the tag behind it.
+// library passes over it, and then does not recognize the sign or the end of the tag behind it. It also finds
+// an operator in the place of a test, which the library takes.
 func swallowed(source string, settings *config.Config) *tokens.Token {
+	isTest := false
 	for stream := tokens.LexAll(source, settings); !stream.End(); stream.Next() {
 		at := stream.Current()
 		if slices.Contains([]tokens.Type{tokens.Data, tokens.VariableBegin, tokens.BlockBegin, tokens.CommentBegin, tokens.CommentEnd, tokens.Error}, at.Type) {
@@ -87,9 +90,10 @@ func swallowed(source string, settings *config.Config) *tokens.Token {
 		}
 		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(source[:at.Pos], " \t"))
 		first, _ := utf8.DecodeRuneInString(source[at.Pos:])
-		if !hasMeaning(before) || !hasMeaning(first) {
+		if !hasMeaning(before) || !hasMeaning(first) || isTest && first != '_' && !unicode.IsLetter(first) {
 			return at
 		}
+		isTest = at.Type == tokens.Is || isTest && at.Type == tokens.Not
 	}
 	return nil
 }
@@ -102,8 +106,23 @@ func hasMeaning(c rune) bool {
 // statements are those that a template may use. Loops, includes and macros are left out:
 // bootstrap data has no use for them, and without them the output is bounded by the input.
 func statements(source string) *exec.ControlStructureSet {
-	branch, _ := builtins.ControlStructures.Get("if")
-	return exec.NewControlStructureSet(map[string]parser.ControlStructureParser{"if": branch, "raw": rawParser(source), "set": parseSet})
+	return exec.NewControlStructureSet(map[string]parser.ControlStructureParser{"if": parseIf, "raw": rawParser(source), "set": parseSet})
+}
+
+// parseIf refuses what Jinja2 refuses and the library takes: an elif or a second else behind an else.
+func parseIf(p, arguments *parser.Parser) (nodes.ControlStructure, error) {
+	parse, _ := builtins.ControlStructures.Get("if")
+	parsed, err := parse(p, arguments)
+	if err != nil {
+		return nil, err
+	}
+	wrappers := parsed.(*controlStructures.IfControlStructure).Wrappers
+	for i, w := range wrappers {
+		if w.EndTag == "else" && i+2 < len(wrappers) {
+			return nil, p.Error("only endif can stand behind an else", w.Location)
+		}
+	}
+	return parsed, nil
 }
 
 // assignment is {% set name = value %}.

@@ -300,6 +300,13 @@ for n in ["\n", "\r\n", "\r", "\t", "\u00a0", "\u2028", "\x0c"]:
         "{{ 'a%sb' }}" % n, "{{ v1%s.local_hostname }}" % n, "{{ 7 }}%s" % n, "{{ 7 }}%s%s" % (n, n), "a%s{{ '\\n' }}%s{{ 'x' }}" % (n, n), "{%% raw %%}%s{{ x }}%s{%% endraw %%}%s" % (n, n, n), "{# c #}%sa" % n, "a%s" % n)
 for c in "$?;@&^`#\\!":
     add("{{ 'a' %s }}" % c, "{{ %s'a' }}" % c, "{{ %s-1 }}" % c, "{{ 'a' %s| upper }}" % c, "{{ 1 %s- 1 }}" % c, "{%% if true %s%%}a{%% endif %%}" % c)
+# names that Jinja2 gives a value in each template, and some that it does not
+for n in "self range dict lipsum cycler joiner namespace loop super caller varargs context environment undefined missing _".split():
+    add("{{ %s | default('x') }}" % n, "{{ %s is defined }}" % n, "{%% if %s is undefined %%}a{%% endif %%}" % n, "{%% set %s = 'a' %%}{{ %s }}" % (n, n), "{{ %s.x | default('q') }}" % n)
+# branches in an order that Jinja2 refuses
+add("{% if true %}a{% else %}b{% elif true %}c{% endif %}", "{% if true %}a{% else %}b{% else %}c{% endif %}", "{% if true %}a{% elif %}b{% endif %}", "{% if true %}a{% else true %}b{% endif %}",
+    "{% if true %}a{% endif true %}", "{% if false %}a{% elif false %}b{% elif true %}c{% else %}d{% endif %}", "{% else %}", "{% elif true %}", "{% endif %}", "{% if %}a{% endif %}", "{% if true %}a", "{% endraw %}", "{% raw %}a")
+add(*["{{ 1 or 1 is%s %s(1) }}" % (n, o) for n in ["", " not"] for o in ["==", "!=", "<", "<=", ">", ">=", "eq", "gt", "+", "~"]])
 add("{% raw +%}a{% endraw %}", "{%+ raw %}a{%+ endraw +%}\n", "{%- raw %}\na{% endraw -%} b")
 random.seed(7)
 ATOMS = ["'a'","'b'","''","'a.b.c'","'10'","1","2","7","0","true","false",'"x-y"',"v1.local_hostname","instance_id","ds.meta_data.hostname","nope","ds.meta_data.nope","['a','b']","[1,2]"]
