@@ -24,7 +24,7 @@ type Object struct {
 	Fields map[string]any
 	// node has the lines; nil when only clusterctl can parse the document.
 	node *yaml.Node
-	// dropped is the line where clusterctl stops reading the document; 0 when it reads all.
+	// dropped is a line of what the document holds beside the object; 0 when it holds nothing else.
 	dropped int
 }
 
@@ -90,6 +90,23 @@ func (o *Object) place(c chunk) {
 	default:
 		o.dropped = lastLine(o.node)
 	}
+	// Without a separator the fields of a second object replace those of the first.
+	if kinds := keys(o.node, "kind"); len(kinds) > 1 {
+		o.dropped = kinds[1].Line
+	}
+}
+
+// keys are those of a name in a mapping.
+func keys(mapping *yaml.Node, name string) (found []*yaml.Node) {
+	if mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		if pair[0].Value == name {
+			found = append(found, pair[0])
+		}
+	}
+	return found
 }
 
 func shift(node *yaml.Node, lines int) {
@@ -198,7 +215,7 @@ func scalar(node *yaml.Node, read any, path []string) (got string, same bool) {
 }
 
 // repeated finds the keys that stand more than once in a mapping; only the last one counts.
-func repeated(node *yaml.Node, found func(first, again *yaml.Node, same bool)) {
+func repeated(node *yaml.Node, found func(first, again *yaml.Node)) {
 	if node.Kind == yaml.MappingNode {
 		seen := map[string]int{}
 		for i := 0; i+1 < len(node.Content); i += 2 {
@@ -207,7 +224,7 @@ func repeated(node *yaml.Node, found func(first, again *yaml.Node, same bool)) {
 				continue
 			}
 			if first, again := seen[key.Value]; again {
-				found(node.Content[first], key, equal(node.Content[first+1], node.Content[i+1]))
+				found(node.Content[first], key)
 				continue
 			}
 			seen[key.Value] = i
@@ -216,9 +233,4 @@ func repeated(node *yaml.Node, found func(first, again *yaml.Node, same bool)) {
 	for _, child := range node.Content {
 		repeated(child, found)
 	}
-}
-
-// equal says whether two nodes are written alike.
-func equal(a, b *yaml.Node) bool {
-	return a.Kind == b.Kind && a.Tag == b.Tag && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, equal)
 }

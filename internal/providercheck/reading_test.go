@@ -26,6 +26,9 @@ type reading struct {
 	value, top string
 	// clusterctl is what comes out, "ERROR" when clusterctl refuses the file.
 	clusterctl any
+	// lost says that an object of the file is none when it comes out, or does not come out; demanded, that clusterctl
+	// takes the file once the variable is set.
+	lost, demanded bool
 	// rule finds it; empty when clusterctl leaves the text as it is.
 	rule string
 }
@@ -33,9 +36,9 @@ type reading struct {
 var readings = []reading{
 	{name: "a default at one of two places", value: `"${FOO_PORT}"`, clusterctl: "", rule: "variable-empty"},
 	{name: "a default at the first place only", value: `{a: "${FOO_SIZE:=small}", b: "${FOO_SIZE}"}`, clusterctl: map[string]any{"a": "small", "b": ""}, rule: "variable-empty"},
-	{name: "a default in the second place", value: `{a: "${FOO_SIZE}", b: "${FOO_SIZE:=small}"}`, clusterctl: "ERROR", rule: "variable-default"},
+	{name: "a default in the second place", value: `{a: "${FOO_SIZE}", b: "${FOO_SIZE:=small}"}`, clusterctl: "ERROR", rule: "variable-default", demanded: true},
 	{name: "two defaults", value: `{a: "${FOO_SIZE:=small}", b: "${FOO_SIZE:=large}"}`, clusterctl: map[string]any{"a": "small", "b": "large"}, rule: "variable-default"},
-	{name: "an empty default", value: `"${FOO_SIZE:=}"`, clusterctl: "ERROR", rule: "variable-default"},
+	{name: "an empty default", value: `"${FOO_SIZE:=}"`, clusterctl: "ERROR", rule: "variable-default", demanded: true},
 	{name: "a nested default", value: `"${FOO_SIZE:=${FOO_DEFAULT}}"`, clusterctl: "", rule: "variable-empty"},
 	{name: "a nested default behind dollars", value: `"${FOO_SIZE:-$${FOO_DEFAULT}}"`, clusterctl: "$", rule: ""},
 	{name: "a nested default of a nested default", value: `"${FOO_SIZE:=${FOO_A:=${FOO_B}}}"`, clusterctl: "", rule: "variable-empty"},
@@ -84,7 +87,7 @@ var readings = []reading{
 	{name: "a number", value: "6443", clusterctl: 6443.0},
 	{name: "a date", value: "2026-12-01", clusterctl: "2026-12-01"},
 	{name: "a time", value: "12:30:45", clusterctl: "12:30:45"},
-	{name: "a field twice", value: "{a: 1, a: 2}", clusterctl: map[string]any{"a": 2.0}, rule: "yaml-dropped"},
+	{name: "a field twice", value: "{a: 1, a: 2}", clusterctl: map[string]any{"a": 2.0}, rule: "yaml-repeated"},
 	{name: "the same field twice", value: "{a: 1, a: 1}", clusterctl: map[string]any{"a": 1.0}, rule: "yaml-repeated"},
 	{name: "a merge behind a field", value: "{m: &m {a: 1}, b: {a: 2, <<: *m}}", clusterctl: map[string]any{"m": map[string]any{"a": 1.0}, "b": map[string]any{"a": 1.0}}, rule: "yaml-value"},
 	{name: "a merge before a field", value: "{m: &m {a: 1}, b: {<<: *m, a: 2}}", clusterctl: map[string]any{"m": map[string]any{"a": 1.0}, "b": map[string]any{"a": 2.0}}},
@@ -95,9 +98,10 @@ var readings = []reading{
 	{name: "a document of comments", value: "s", top: "# nothing\n---\n---\n", clusterctl: "s"},
 	{name: "a byte order mark", value: "s", top: "\ufeff", clusterctl: "s"},
 	{name: "a list of objects", value: "s", top: "- a\n---\n", clusterctl: "ERROR", rule: "file-readable"},
-	{name: "two objects in a document", value: "s", top: "{apiVersion: v1, kind: A, metadata: {name: a}}\n{apiVersion: v1, kind: B, metadata: {name: b}}\n---\n", clusterctl: "s", rule: "yaml-dropped"},
-	{name: "an end of a document", value: "s", top: "apiVersion: v1\nkind: A\nmetadata: {name: a}\n...\nkind: B\n---\n", clusterctl: "s", rule: "yaml-dropped"},
-	{name: "an empty object", value: "s", top: "{}\n---\n", clusterctl: "s", rule: "object-identity"},
+	{name: "two objects in a document", value: "s", top: "{apiVersion: v1, kind: A, metadata: {name: a}}\n{apiVersion: v1, kind: B, metadata: {name: b}}\n---\n", clusterctl: "s", rule: "yaml-dropped", lost: true},
+	{name: "an end of a document", value: "s", top: "apiVersion: v1\nkind: A\nmetadata: {name: a}\n...\nkind: B\n---\n", clusterctl: "s", rule: "yaml-dropped", lost: true},
+	{name: "two objects without a separator", value: "s\nkind: FooCluster\nmetadata: {name: a}\napiVersion: infrastructure.cluster.x-k8s.io/v1\nspec: {value: t}", clusterctl: "t", rule: "yaml-dropped", lost: true},
+	{name: "an empty object", value: "s", top: "{}\n---\n", clusterctl: "s", rule: "object-identity", lost: true},
 	{name: "a tab", value: "\n\ta: b", clusterctl: "ERROR", rule: "file-readable"},
 	{name: "ends of lines of Windows", value: "|\r\n    a\r\n    b\r\n", clusterctl: "a\nb\n"},
 	{name: "a NUL byte", value: "\"a\x00b\"", clusterctl: "ERROR", rule: "file-readable"},
@@ -117,7 +121,12 @@ func TestReadings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			findings := slices.DeleteFunc(providercheck.Check(r), func(f providercheck.Finding) bool {
+			all := providercheck.Check(r)
+			isError := slices.ContainsFunc(all, func(f providercheck.Finding) bool { return f.File == template && f.Level == providercheck.Must })
+			if fails := (c.clusterctl == "ERROR" && !c.demanded) || c.lost; isError != fails {
+				t.Errorf("clusterctl fails or loses an object: %t; an error is found: %t: %+v", fails, isError, all)
+			}
+			findings := slices.DeleteFunc(all, func(f providercheck.Finding) bool {
 				// An object that is cut off lacks more than this table wants.
 				return f.File != template || c.rule != "" && f.Rule != c.rule
 			})

@@ -28,23 +28,22 @@ var readingRules = []Rule{
 	{
 		ID: "yaml-dropped", Level: Must, Contract: reads,
 		Title:  "Everything in a file is read",
-		Remedy: "put --- in a line of its own between two objects, and remove the field that stands twice: clusterctl reads one object of each document, and of equal fields the last",
+		Remedy: "put --- in a line of its own between two objects: clusterctl reads one of each document",
 		check: func(r *Release, found report) {
 			for _, o := range objects(r.readFiles()) {
 				if o.dropped > 0 {
-					found(place{file: o.File.Name, line: o.dropped, object: o.at().object}, "clusterctl ignores what follows the object in its document")
+					found(place{file: o.File.Name, line: o.dropped, object: o.at().object}, "the document holds more than the one object that clusterctl reads")
 				}
-				eachRepeated(o, false, found)
 			}
 		},
 	},
 	{
 		ID: "yaml-repeated", Level: Should, Contract: reads,
 		Title:  "No field stands twice in an object",
-		Remedy: "remove one of the two: other tools refuse the file",
+		Remedy: "remove one of the two: clusterctl takes the last one, and other tools refuse the file",
 		check: func(r *Release, found report) {
 			for _, o := range objects(r.readFiles()) {
-				eachRepeated(o, true, found)
+				eachRepeated(o, found)
 			}
 		},
 	},
@@ -158,14 +157,12 @@ func eachUse(r *Release, f func(*File, use)) {
 	}
 }
 
-func eachRepeated(o *Object, alike bool, found report) {
-	if o.node == nil {
+func eachRepeated(o *Object, found report) {
+	if o.node == nil || o.dropped > 0 {
 		return
 	}
-	repeated(o.node, func(first, again *yaml.Node, same bool) {
-		if same == alike {
-			found(place{file: o.File.Name, line: again.Line, object: o.at().object}, fmt.Sprintf("%s stands in line %d, too", again.Value, first.Line))
-		}
+	repeated(o.node, func(first, again *yaml.Node) {
+		found(place{file: o.File.Name, line: again.Line, object: o.at().object}, fmt.Sprintf("%s stands in line %d, too", again.Value, first.Line))
 	})
 }
 
