@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -266,7 +267,7 @@ func (c *Client) read(ctx context.Context, answer *http.Response, r *registry.Re
 		return nil, &CallError{Reason: ReasonHTTPStatus, StatusCode: answer.StatusCode,
 			message: fmt.Sprintf("HTTP status %d: %q", answer.StatusCode, text)}
 	}
-	encoding := answer.Header.Get("Content-Encoding")
+	encoding := strings.ToLower(answer.Header.Get("Content-Encoding"))
 	if encoding == "identity" {
 		encoding = ""
 	}

@@ -32,7 +32,7 @@ func ReadLoosely(data []byte) Loose {
 	var l Loose
 	// Readers in some languages skip a byte order mark.
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))
-	complete := members(data, func(name string, value []byte) {
+	members(data, func(name string, value []byte) {
 		switch {
 		case strings.EqualFold(name, "status"):
 			l.status(value)
@@ -41,11 +41,9 @@ func ReadLoosely(data []byte) Loose {
 		case strings.EqualFold(name, "message") && l.Message == "":
 			l.Message, _ = text(value)
 		}
-	})
+	}, func() { l.Refuses = l.Refuses || !l.HasStatus })
 	// encoding/json reads null as an object without members.
-	if (complete || bytes.HasPrefix(data, []byte("null"))) && !l.HasStatus {
-		l.Refuses = true
-	}
+	l.Refuses = l.Refuses || !l.HasStatus && bytes.HasPrefix(data, []byte("null"))
 	return l
 }
 
@@ -86,9 +84,9 @@ func text(value []byte) (string, bool) {
 }
 
 // members calls visit for the members of the top-level objects of data, which need not be JSON.
-// A value that is an object or an array is passed as its first byte. It returns whether
-// the first object is complete.
-func members(data []byte, visit func(name string, value []byte)) (complete bool) {
+// A value that is an object or an array is passed as its first byte. It calls ended at the end
+// of each such object.
+func members(data []byte, visit func(name string, value []byte), ended func()) {
 	var name string
 	// named tells that the value of a member of a top-level object is next.
 	depth, inObject, named := 0, false, false
@@ -108,11 +106,12 @@ func members(data []byte, visit func(name string, value []byte)) (complete bool)
 			inObject = inObject || depth == 1 && token[0] == '{'
 		case '}', ']':
 			depth = max(depth-1, 0)
-			complete = complete || depth == 0 && inObject
+			if depth == 0 && inObject {
+				ended()
+			}
 			inObject = inObject && depth > 0
 		}
 	}
-	return complete
 }
 
 // next returns the first token of data: a string, a punctuation mark, a byte of white space, or

@@ -11,12 +11,13 @@ import (
 )
 
 // reading and writing keep the meaning of encoding/json, for which the types of
-// Kubernetes are written, and add what a protocol needs: exact names, no
-// duplicates, valid UTF-8. FuzzAsEncodingJSON holds that these are all differences.
+// Kubernetes are written and with which Cluster API reads and answers hooks, and add what
+// a protocol needs: no duplicates, valid UTF-8. FuzzAsEncodingJSON holds that these are all
+// differences. Names in another case count, as a value that is wrong there does: an answer
+// that is an error to Cluster API is none to be taken for a success.
 var (
 	reading = json.JoinOptions(
 		jsonv1.DefaultOptionsV1(),
-		json.MatchCaseInsensitiveNames(false),
 		jsontext.AllowDuplicateNames(false),
 		jsontext.AllowInvalidUTF8(false),
 		// As encoding/json does it, a body is read twice, and its errors do not say

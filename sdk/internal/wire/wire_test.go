@@ -210,8 +210,7 @@ func FuzzDecodeResponse(f *testing.F) {
 		if wire.Decode(data, ours, definition.ResponseKind) != nil {
 			return
 		}
-		// Names that differ in case are equal to encoding/json and others to us.
-		if theirs := new(hooksv1.BeforeClusterCreateResponse); json.Unmarshal(data, theirs) != nil && !strings.ContainsAny(string(data), "ABCDEFGHIJKLMNOPQRSTUVWXYZ\u017f\u212a") {
+		if theirs := new(hooksv1.BeforeClusterCreateResponse); json.Unmarshal(data, theirs) != nil {
 			t.Fatalf("accepted what encoding/json refuses: %q", data)
 		}
 	})
