@@ -239,27 +239,6 @@ func (b *Body) reserveBytes(ctx context.Context, total int64) error {
 	return nil
 }
 
-// reserveDecoded reserves what the body becomes when it is decoded. While half of
-// the budget is free a guess is good enough; then it is reckoned exactly.
-func (b *Body) reserveDecoded(ctx context.Context, s *summary) error {
-	cost := s.guess(b.data)
-	if b.small && cost <= freeFootprint {
-		return nil
-	}
-	if b.budget.used.Load()+cost > b.budget.limit/2 {
-		exact, err := s.footprint(b.data, b.budget.limit)
-		var tooMuch *FootprintError
-		if errors.As(err, &tooMuch) {
-			return err
-		}
-		// Other errors are for the decoder to find.
-		if cost = exact; err != nil || b.small && cost <= freeFootprint {
-			return nil //nolint:nilerr // as said above
-		}
-	}
-	return b.reserveBytes(ctx, int64(len(b.data))+cost)
-}
-
 // Bytes returns the body, valid until Recycle or Release.
 func (b *Body) Bytes() []byte { return b.data }
 

@@ -25,13 +25,21 @@ func Encode(obj runtime.Object) ([]byte, error) {
 // Unknown fields are skipped, as a newer peer may send them. Apart from malformed
 // JSON it refuses duplicate names, anything after the object, and an apiVersion
 // or kind other than want; an absent apiVersion or kind is accepted. Memory for
-// what the body becomes is reserved first: it fails with a *FootprintError if that
-// exceeds the budget, and with ErrBusy.
+// what the body becomes is reserved: it fails with a *FootprintError if that
+// exceeds the budget, and with ErrBusy. While half of the budget is free a guess
+// is good enough, beyond it values are counted as they are decoded.
 func (b *Body) Decode(ctx context.Context, obj runtime.Object, want schema.GroupVersionKind) error {
-	if err := b.reserveDecoded(ctx, shapeOf(obj)); err != nil {
-		return err
+	guess := needsOf(obj).guess(b.data)
+	switch {
+	case b.small && guess <= freeFootprint:
+	case b.budget.used.Load()+guess > b.budget.limit/2:
+		return decode(b.data, obj, want, b.counted(ctx))
+	default:
+		if err := b.reserveBytes(ctx, int64(len(b.data))+guess); err != nil {
+			return err
+		}
 	}
-	return Decode(b.data, obj, want)
+	return decode(b.data, obj, want)
 }
 
 // Loose reads what a reader less strict than Decode could take from a response.
@@ -39,11 +47,15 @@ func (b *Body) Loose() Loose { return ReadLoosely(b.data) }
 
 // Decode is Body.Decode for bytes whose memory is accounted for elsewhere.
 func Decode(data []byte, obj runtime.Object, want schema.GroupVersionKind) error {
+	return decode(data, obj, want)
+}
+
+func decode(data []byte, obj runtime.Object, want schema.GroupVersionKind, functions ...*json.Unmarshalers) error {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '{' {
 		return errors.New("decode: the body is not a JSON object")
 	}
 	// A depth limit comes with jsontext, which refuses more than 10,000 levels.
-	if err := json.Unmarshal(data, obj, optionsFor(obj, reading)); err != nil {
+	if err := json.Unmarshal(data, obj, optionsFor(obj, reading, functions...)); err != nil {
 		return fmt.Errorf("decode %s: %w", want.Kind, err)
 	}
 	got := obj.GetObjectKind().GroupVersionKind()

@@ -3,7 +3,6 @@ package wire
 import (
 	stdjson "encoding/json"
 	"errors"
-	"reflect"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,44 +32,39 @@ var (
 		jsontext.EscapeForHTML(false),
 		jsontext.EscapeForJS(false),
 	)
-	// lenient takes tags that encoding/json takes and encoding/json/v2 objects to.
-	lenient = jsonv1.ReportErrorsWithLegacySemantics(true)
-	// forNumbers reads and writes the standard library's json.Number, which is a
+	// numbersRead and numbersWritten read and write the standard library's json.Number, which is a
 	// string to another JSON package until encoding/json is made of encoding/json/v2.
-	forNumbers = json.JoinOptions(
-		json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, n *stdjson.Number) error {
-			if isName(d.StackIndex(d.StackDepth())) {
-				return errors.ErrUnsupported
-			}
-			return (*jsonv1.Number)(n).UnmarshalJSONFrom(d)
-		})),
-		json.WithMarshalers(json.MarshalToFunc(func(e *jsontext.Encoder, n stdjson.Number) error {
-			if isName(e.StackIndex(e.StackDepth())) {
-				return errors.ErrUnsupported
-			}
-			return jsonv1.Number(n).MarshalJSONTo(e)
-		})),
-	)
+	numbersRead = json.UnmarshalFromFunc(func(d *jsontext.Decoder, n *stdjson.Number) error {
+		if isName(d.StackIndex(d.StackDepth())) {
+			return errors.ErrUnsupported
+		}
+		return (*jsonv1.Number)(n).UnmarshalJSONFrom(d)
+	})
+	numbersWritten = json.MarshalToFunc(func(e *jsontext.Encoder, n stdjson.Number) error {
+		if isName(e.StackIndex(e.StackDepth())) {
+			return errors.ErrUnsupported
+		}
+		return jsonv1.Number(n).MarshalJSONTo(e)
+	})
 )
 
 // isName tells whether the name of a member is next: any string, also where a map
 // has numbers as its keys.
 func isName(within jsontext.Kind, length int64) bool { return within == '{' && length%2 == 0 }
 
-// optionsFor returns options with what an object of this type needs besides. Few
-// do: functions for a type cost a look-up for each value of any type.
-func optionsFor(object any, options json.Options) json.Options {
-	s := shapeOf(object)
-	if s.numbers {
-		options = json.JoinOptions(options, forNumbers)
+// optionsFor returns options with what an object of this type needs besides, and with functions
+// for reading. Few need numbers: functions for a type cost a look-up for each value of any type.
+func optionsFor(object any, options json.Options, functions ...*json.Unmarshalers) json.Options {
+	n := needsOf(object)
+	if n.numbers {
+		functions = append(functions, numbersRead)
+		options = json.JoinOptions(options, json.WithMarshalers(numbersWritten))
 	}
-	if s.lenient {
-		options = json.JoinOptions(options, lenient)
+	if len(functions) > 0 {
+		options = json.JoinOptions(options, json.WithUnmarshalers(json.JoinUnmarshalers(functions...)))
+	}
+	if n.lenient {
+		options = json.JoinOptions(options, jsonv1.ReportErrorsWithLegacySemantics(true))
 	}
 	return options
-}
-
-// objectedTo tells whether encoding/json/v2 objects to the tags of the struct t.
-func objectedTo(t reflect.Type) bool {
-	return json.Unmarshal([]byte("{}"), reflect.New(t).Interface(), reading) != nil
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -49,22 +48,19 @@ func TestFootprintIsTrue(t *testing.T) {
 	} {
 		data := []byte(body)
 		object := new(holder)
-		needs, err := shapeOf(object).footprint(data, math.MaxInt64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		held := &Body{budget: NewBudget(math.MaxInt64), data: data}
 		before := inUse()
-		if err := json.Unmarshal(data, object, optionsFor(object, reading)); err != nil {
+		if err := json.Unmarshal(data, object, optionsFor(object, reading, held.counted(t.Context()))); err != nil {
 			t.Fatal(err)
 		}
-		used := inUse() - before
-		t.Logf("%-40.40s is %8d bytes, becomes %9d, reckoned %9d, guessed %9d", body, len(data), used, needs, shapeOf(object).guess(data))
+		used, needs := inUse()-before, held.reserved-int64(len(data))
+		t.Logf("%-40.40s is %8d bytes, becomes %9d, reckoned %9d, guessed %9d", body, len(data), used, needs, needsOf(object).guess(data))
 		// Other tests of the package leave and take some.
 		const others = 1 << 20
 		if used > needs+int64(len(data))+others {
 			t.Errorf("%.40s… of %d bytes becomes %d, more than the %d that are reserved", body, len(data), used, needs+int64(len(data)))
 		}
-		if guessed := shapeOf(object).guess(data); guessed < needs {
+		if guessed := needsOf(object).guess(data); guessed < needs {
 			t.Errorf("%.40s… is guessed to become %d, it is %d", body, guessed, needs)
 		}
 		runtime.KeepAlive(object)
@@ -79,25 +75,3 @@ func inUse() int64 {
 	return int64(stats.HeapAlloc)
 }
 
-// TestGuessIsNoLess compares the guess with the walk for any body of any type.
-func TestGuessIsNoLess(t *testing.T) {
-	numbers := shapeOf(&struct{ N []int64 }{})
-	data := []byte(`{"N":[1,2,3,4]}`)
-	if needs, err := numbers.footprint(data, math.MaxInt64); err != nil || needs == 0 || numbers.guess(data) < needs {
-		t.Errorf("%s is guessed to become %d, it is %d: %v", data, numbers.guess(data), needs, err)
-	}
-	rng := rand.New(rand.NewPCG(3, 4))
-	for _, typ := range candidates(t) {
-		for range 100 {
-			data := []byte(body(rng, typ))
-			object := newOf(typ)
-			if json.Unmarshal(data, object, optionsFor(object, reading)) != nil {
-				continue // and refused
-			}
-			needs, err := shapeOf(object).footprint(data, math.MaxInt64)
-			if guessed := shapeOf(object).guess(data); err != nil || guessed < needs {
-				t.Fatalf("%v: %s is guessed to become %d, it is %d: %v", typ, data, guessed, needs, err)
-			}
-		}
-	}
-}
