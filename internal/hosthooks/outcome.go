@@ -56,20 +56,20 @@ func (o Outcome) Condition(conditionType string) *metav1.Condition {
 
 // outcome tells what came of a call of all handlers. reason is what a response says
 // besides its message.
-func outcome[R any](result *sdkclient.Result[R], err error, reason func(*R) string) Outcome {
+func outcome[R hooksv1.RetryResponseObject](result *sdkclient.Outcome[R], err error, reason func(R) string) Outcome {
 	if err != nil {
 		return failed(err)
 	}
 	if !result.Blocked() {
-		return passed(len(result.Handlers))
+		return passed(len(result.Answers))
 	}
 	var by []blocker
-	for _, answer := range result.Handlers {
-		if retry, ok := any(answer.Response).(hooksv1.RetryResponseObject); ok && retry.GetRetryAfterSeconds() > 0 {
-			by = append(by, blocker{answer.Name, reason(answer.Response), retry.GetMessage()})
+	for _, answer := range result.Answers {
+		if retry := answer.Response; retry.GetRetryAfterSeconds() > 0 {
+			by = append(by, blocker{answer.Name, reason(retry), retry.GetMessage()})
 		}
 	}
-	return blocked(len(result.Handlers), result.RetryAfter, by)
+	return blocked(len(result.Answers), result.RetryAfter, by)
 }
 
 func passed(handlers int) Outcome {

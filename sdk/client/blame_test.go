@@ -56,7 +56,7 @@ func TestOurDeadlineIsNotTheirFault(t *testing.T) {
 			case !fails && err != nil:
 				t.Errorf("all handlers are to be ignored, got %v", err)
 			case !fails:
-				for _, answer := range result.Handlers {
+				for _, answer := range result.Answers {
 					if answer.Ignored == nil || answer.Response.Status != hooksv1.ResponseStatusSuccess {
 						t.Errorf("%s: %+v", answer.Name, answer)
 					}

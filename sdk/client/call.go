@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+	"k8s.io/apimachinery/pkg/runtime"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 
@@ -82,8 +85,8 @@ func send(transport http.RoundTripper, request *http.Request) (*http.Response, e
 }
 
 // answer calls one handler and applies its failure policy.
-func (c *Client) answer(ctx context.Context, e *encoder, r *registry.Registration) (Answer, error) {
-	answer := Answer{Name: r.Name}
+func (c *Client) answer(ctx context.Context, e *encoder, r *registry.Registration) (untyped, error) {
+	answer := untyped{Name: r.Name}
 	response, err := c.call(ctx, e, r)
 	if err == nil {
 		answer.Response = response
@@ -363,4 +366,82 @@ func holdsBack(d *hook.Definition, loose wire.Loose, strict hooksv1.ResponseObje
 	}
 	strict.SetMessage(message)
 	return strict
+}
+
+// encoder encodes one request for many handlers: once for all that implement the
+// same version and have the same settings.
+type encoder struct {
+	client     *Client
+	definition *hook.Definition
+	request    runtime.Object
+	object     objectKey
+
+	mu      sync.Mutex
+	encoded []encodedRequest
+}
+
+type encodedRequest struct {
+	version  hook.GroupVersionHook
+	settings map[string]string
+	payload  []byte
+}
+
+func (c *Client) newEncoder(definition *hook.Definition, object registry.Object, request runtime.Object) (*encoder, error) {
+	if !definition.IsRequest(request) {
+		return nil, fmt.Errorf("client: %T is not the request of hook %s", request, definition.Name)
+	}
+	return &encoder{client: c, definition: definition, request: request, object: keyOf(object)}, nil
+}
+
+// withSettings returns a copy of the request at the caller's version with the
+// settings of r added. Settings of the request win.
+func (e *encoder) withSettings(r *registry.Registration) runtime.Object {
+	request, _ := e.definition.CopyRequest(e.request)
+	if carrier, ok := request.(hooksv1.RequestObject); ok && len(r.Settings) > 0 {
+		merged := maps.Clone(r.Settings)
+		maps.Copy(merged, carrier.GetSettings())
+		carrier.SetSettings(merged)
+	}
+	return request
+}
+
+// encode returns the request for r at the version of conversion.
+func (e *encoder) encode(r *registry.Registration, conversion *hook.Conversion) ([]byte, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, known := range e.encoded {
+		if known.version == r.Hook && maps.Equal(known.settings, r.Settings) {
+			return known.payload, nil
+		}
+	}
+	object, err := conversion.DownRequest(e.withSettings(r))
+	if err != nil {
+		return nil, err
+	}
+	conversion.Older().MarkRequest(object)
+	payload, err := wire.Encode(object)
+	if err != nil {
+		return nil, err
+	}
+	e.encoded = append(e.encoded, encodedRequest{version: r.Hook, settings: r.Settings, payload: payload})
+	return payload, nil
+}
+
+// Exchange posts body to a handler as it is, valid or not, and returns the HTTP
+// status and the body of the answer, bounded like that of any call. It is for
+// checks of extensions: breaker, policy, conversion and metrics play no part.
+func (c *Client) Exchange(ctx context.Context, r *registry.Registration, body []byte) (int, []byte, error) {
+	transport, err := c.transports.roundTripper(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	request := newRequest(ctx, r.URL)
+	setBody(request, body)
+	answer, err := send(transport, request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(http.MaxBytesReader(nil, answer.Body, maxResponseBytes))
+	return answer.StatusCode, data, err
 }

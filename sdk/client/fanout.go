@@ -21,31 +21,36 @@ import (
 // handlers, not the caller's wish.
 var errDeadline = errors.New("the deadline of the call is over")
 
-// Outcome is the untyped outcome of InvokeAll.
-type Outcome struct {
-	// Response aggregates all answers.
-	Response hooksv1.ResponseObject
+// Outcome is what all handlers of a hook together answered, with R as the response:
+// *T of the hook's own response from CallAll, hooksv1.ResponseObject from InvokeAll.
+type Outcome[R any] struct {
+	// Response aggregates the responses: status Success, the messages joined, and
+	// the shortest retryAfterSeconds that is not zero. Other fields are empty.
+	Response R
 	// Answers holds what each handler answered, ordered by name.
-	Answers []Answer
+	Answers []Answer[R]
 	// RetryAfter is when to call again, zero if no handler blocks.
 	RetryAfter time.Duration
 }
 
 // Blocked tells whether a handler asked to be called again before going on.
-func (o *Outcome) Blocked() bool { return o.RetryAfter > 0 }
+func (o *Outcome[R]) Blocked() bool { return o.RetryAfter > 0 }
 
 // Answer is what one handler answered.
-type Answer struct {
+type Answer[R any] struct {
 	// Name is the qualified name of the handler.
 	Name string
-	// Response is its response, or an empty one if an error was ignored.
-	Response hooksv1.ResponseObject
-	// Ignored is the *CallError that the failure policy swallowed.
+	// Response is its response, or an empty one with status Success if an error was ignored.
+	Response R
+	// Ignored is the *CallError that the failure policy Ignore swallowed.
 	Ignored error
 }
 
+// untyped is the answer of a handler to a hook whose types are not known at compile time.
+type untyped = Answer[hooksv1.ResponseObject]
+
 // InvokeAll is CallAll for a hook whose types are not known at compile time.
-func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Object, request runtime.Object) (*Outcome, error) {
+func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Object, request runtime.Object) (*Outcome[hooksv1.ResponseObject], error) {
 	definition, err := c.known(h)
 	if err != nil {
 		return nil, err
@@ -72,8 +77,8 @@ func (c *Client) InvokeAll(ctx context.Context, h hook.Any, object registry.Obje
 
 // fanOut calls the handlers, at most Options.MaxConcurrent at a time. Answers and
 // errors are in the order of registrations.
-func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*registry.Registration) ([]Answer, []error) {
-	answers := make([]Answer, len(registrations))
+func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*registry.Registration) ([]untyped, []error) {
+	answers := make([]untyped, len(registrations))
 	errs := make([]error, len(registrations))
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -96,7 +101,7 @@ func (c *Client) fanOut(ctx context.Context, e *encoder, registrations []*regist
 
 // recovered is answer for a goroutine of its own, where a panic, of a transport for example, would
 // end the process: nobody but the goroutine itself can recover from it.
-func (c *Client) recovered(ctx context.Context, e *encoder, r *registry.Registration) (answer Answer, err error) {
+func (c *Client) recovered(ctx context.Context, e *encoder, r *registry.Registration) (answer untyped, err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &PanicError{Handler: r.Name, Value: value, Stack: debug.Stack()}
@@ -106,8 +111,8 @@ func (c *Client) recovered(ctx context.Context, e *encoder, r *registry.Registra
 }
 
 // aggregate makes one response of many: the shortest wish to retry wins.
-func aggregate(d *hook.Definition, answers []Answer) *Outcome {
-	outcome := &Outcome{Response: d.NewResponse(), Answers: answers}
+func aggregate(d *hook.Definition, answers []untyped) *Outcome[hooksv1.ResponseObject] {
+	outcome := &Outcome[hooksv1.ResponseObject]{Response: d.NewResponse(), Answers: answers}
 	var messages, named []string
 	var retry int32
 	for _, answer := range answers {

@@ -33,8 +33,8 @@ func TestNonBlockingHooksHoldNobodyBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Blocked() || result.Response.RetryAfterSeconds != 0 || result.Handlers[0].Response.RetryAfterSeconds != 0 {
-		t.Errorf("the caller is held back: %+v, %+v", result.Response, result.Handlers[0].Response)
+	if result.Blocked() || result.Response.RetryAfterSeconds != 0 || result.Answers[0].Response.RetryAfterSeconds != 0 {
+		t.Errorf("the caller is held back: %+v, %+v", result.Response, result.Answers[0].Response)
 	}
 	if result.Response.Message != "wait" {
 		t.Errorf("the message is %q", result.Response.Message)

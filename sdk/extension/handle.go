@@ -2,12 +2,17 @@ package extension
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
@@ -171,4 +176,128 @@ func finish(d *hook.Definition, response hooksv1.ResponseObject, err error) {
 	case response.GetStatus() == "":
 		response.SetStatus(hooksv1.ResponseStatusSuccess)
 	}
+}
+
+// Call is one call of a handler as an Interceptor sees it.
+type Call struct {
+	// Hook is the version that the handler implements. A request of a newer version
+	// has been converted to it.
+	Hook hook.GroupVersionHook
+	// Handler is the name of the handler, empty for discovery.
+	Handler string
+	// RequestID is what the caller calls the request, or a name of the server's own.
+	RequestID string
+	// Object is what the request is about, zero if it is about nothing.
+	Object hook.ObjectReference
+	// Request is a pointer to the request type of Hook, the call's own.
+	Request runtime.Object
+	// Header holds the headers of the HTTP request. It must not be changed.
+	Header http.Header
+	// TLS is the state of the connection, with the certificate of the caller if it
+	// has one, nil for calls in memory.
+	TLS *tls.ConnectionState
+}
+
+// Func handles one call. The error is what a function passed to Handle returns:
+// RetryAfter, or why the call fails. A nil response with a nil error is a success.
+type Func func(ctx context.Context, call *Call) (hooksv1.ResponseObject, error)
+
+// Interceptor wraps the handling of a call: it may look at the call, change its
+// request, answer itself, or change what next answers. It is called once for each
+// handler, when that is registered. What it returns runs under the deadline of the
+// call, with the logger of the call in its context; its panics are answered like
+// those of a handler.
+type Interceptor func(next Func) Func
+
+// WithInterceptors adds interceptors of one handler, within those of
+// Options.Interceptors. The first one is the outermost.
+func WithInterceptors(interceptors ...Interceptor) HandlerOption {
+	return func(h *handler) { h.interceptors = append(h.interceptors, interceptors...) }
+}
+
+// intercept returns final within the interceptors, the first one outermost.
+func intercept(final Func, interceptors []Interceptor) (Func, error) {
+	for _, interceptor := range slices.Backward(interceptors) {
+		if interceptor == nil {
+			return nil, errors.New("an interceptor is nil")
+		}
+		if final = interceptor(final); final == nil {
+			return nil, errors.New("an interceptor returns no function")
+		}
+	}
+	return final, nil
+}
+
+// checked is the outcome of the interceptors as one of the handler's hook.
+func checked(d *hook.Definition, response hooksv1.ResponseObject, err error) (hooksv1.ResponseObject, error) {
+	switch {
+	case response == nil:
+		return d.NewResponse(), err
+	case !d.IsResponse(response):
+		return d.NewResponse(), errors.Join(err, fmt.Errorf("an interceptor answers with %T, which is no response of hook %s", response, d.Name.Hook))
+	}
+	// What the handler returned may be its own, one for all calls: what is written into
+	// the answer to one must not show in that to another.
+	copied := d.NewResponse()
+	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(response).Elem())
+	return copied, err
+}
+
+// WithMatch calls the handler only for requests that match; others are answered with an empty
+// success. Whoever calls, the server decides: Cluster API's manager knows a namespaceSelector
+// only, and ignores the annotations of an ExtensionConfig by which a plane of slipway selects.
+func WithMatch(match func(ctx context.Context, request runtime.Object) bool) HandlerOption {
+	return func(h *handler) { h.matches = append(h.matches, match) }
+}
+
+// WithObjectSelector calls the handler only for requests about an object with such labels: the
+// Cluster of a lifecycle hook, or the Machine or MachineSet of an update in place. Handle refuses it
+// for a hook whose requests have no such object, such as GeneratePatches.
+func WithObjectSelector(selector labels.Selector) HandlerOption {
+	return func(h *handler) {
+		h.selects = true
+		h.matches = append(h.matches, func(_ context.Context, request runtime.Object) bool {
+			object := objectIn(request)
+			return object != nil && selector.Matches(labels.Set(object.GetLabels()))
+		})
+	}
+}
+
+// objectPaths lead to the object that a request is about.
+var objectPaths = [][]string{{"Cluster"}, {"Desired", "Machine"}, {"Desired", "MachineSet"}}
+
+func objectIn(request runtime.Object) metav1.Object {
+	for _, path := range objectPaths {
+		v := reflect.ValueOf(request).Elem()
+		for _, name := range path {
+			if v.Kind() != reflect.Struct {
+				break
+			}
+			v = v.FieldByName(name)
+		}
+		if v.IsValid() && v.CanAddr() {
+			if object, ok := v.Addr().Interface().(metav1.Object); ok {
+				return object
+			}
+		}
+	}
+	return nil
+}
+
+// matching wraps a handler's function with its matches.
+func (h *handler) matching(next Func) (Func, error) {
+	if h.selects && objectIn(h.definition.NewRequest()) == nil {
+		return nil, fmt.Errorf("requests of hook %s have no object with labels; use WithMatch", h.definition.Name.Hook)
+	}
+	if len(h.matches) == 0 {
+		return next, nil
+	}
+	return func(ctx context.Context, call *Call) (hooksv1.ResponseObject, error) {
+		for _, match := range h.matches {
+			if !match(ctx, call.Request) {
+				return nil, nil //nolint:nilnil // an empty success
+			}
+		}
+		return next(ctx, call)
+	}, nil
 }

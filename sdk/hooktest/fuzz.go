@@ -116,16 +116,10 @@ func exchange(server *extension.Server, d *hook.Definition, name string, request
 		return nil, err
 	}
 	recorder := httptest.NewRecorder()
-	server.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, server.Path(defined{d}, name), bytes.NewReader(body)))
+	server.Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, server.Path(d, name), bytes.NewReader(body)))
 	if recorder.Code != http.StatusOK {
 		return nil, fmt.Errorf("handler %s: HTTP status %d: %s", name, recorder.Code, recorder.Body)
 	}
 	response := d.NewResponse()
 	return response, wire.Decode(recorder.Body.Bytes(), response, d.ResponseKind)
 }
-
-// defined is the hook of a definition.
-type defined struct{ definition *hook.Definition }
-
-// Definition implements hook.Any.
-func (d defined) Definition() *hook.Definition { return d.definition }

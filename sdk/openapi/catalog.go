@@ -7,18 +7,12 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 )
 
-// described is a hook of which no more than a document's words are known.
-type described struct{ definition hook.Definition }
-
-// Definition implements hook.Any.
-func (d *described) Definition() *hook.Definition { return &d.definition }
-
 // Catalog returns the hooks of a document with their lifecycle, as the target of
 // hook.CheckUpgrade: what another release supports can be known from its document
 // alone. The hooks have no types and cannot be called.
-func Catalog(d *Document) (*hook.Catalog, error) {
+func Catalog(document *Document) (*hook.Catalog, error) {
 	catalog := hook.NewCatalog()
-	for path, item := range d.Paths {
+	for path, item := range document.Paths {
 		if item.Post == nil {
 			continue
 		}
@@ -31,19 +25,19 @@ func Catalog(d *Document) (*hook.Catalog, error) {
 		if strings.ToLower(name) != lower {
 			return nil, fmt.Errorf("openapi: path %q: operationId %q does not name its hook", path, item.Post.OperationID)
 		}
-		h := &described{hook.Definition{
+		d := &hook.Definition{
 			Name: hook.GroupVersionHook{Group: group, Version: version, Hook: name},
 			Meta: hook.Meta{Summary: item.Post.Summary, Description: item.Post.Description, Tags: item.Post.Tags},
-		}}
+		}
 		if life := item.Post.Lifecycle; life != nil {
-			h.definition.Meta.Lifecycle = hook.Lifecycle{
+			d.Meta.Lifecycle = hook.Lifecycle{
 				Introduced:  hook.Release{Version: life.Introduced},
 				Deprecated:  hook.Release{Version: life.Deprecated},
 				Removed:     hook.Release{Version: life.Removed},
 				Replacement: life.Replacement,
 			}
 		}
-		if err := catalog.Add(h); err != nil {
+		if err := catalog.Add(d); err != nil {
 			return nil, err
 		}
 	}

@@ -46,12 +46,6 @@ func newExtensionClient(catalog *hook.Catalog, r *registry.Registry, c *sdkclien
 	return &extensionClient{names: names, catalog: catalog, registry: r, client: c}, nil
 }
 
-// definition is a hook whose types are not known at compile time.
-type definition struct{ of *hook.Definition }
-
-// Definition implements hook.Any.
-func (d definition) Definition() *hook.Definition { return d.of }
-
 // WarmUp makes the client ready, with the configs that are valid. Unlike upstream's
 // it tells of the others but does not refuse all because of them.
 func (c *extensionClient) WarmUp(list *runtimev1.ExtensionConfigList) error {
@@ -120,7 +114,7 @@ func (c *extensionClient) GetAllExtensions(ctx context.Context, h runtimecatalog
 	}
 	names, err := c.client.Handlers(ctx, d, object)
 	if err != nil {
-		return nil, fmt.Errorf("find the extension handlers of hook %s: %w", d.of.Name.Hook, err)
+		return nil, fmt.Errorf("find the extension handlers of hook %s: %w", d.Name.Hook, err)
 	}
 	return names, nil
 }
@@ -132,13 +126,13 @@ func (c *extensionClient) CallAllExtensions(ctx context.Context, h runtimecatalo
 	if err != nil {
 		return err
 	}
-	if err := d.check(response); err != nil {
+	if err := check(d, response); err != nil {
 		return err
 	}
 	outcome, err := c.client.InvokeAll(ctx, d, object, request)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to call extension handlers", "hook", d.of.Name.Hook)
-		return fmt.Errorf("call the extension handlers of hook %s: %w", d.of.Name.Hook, err)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to call extension handlers", "hook", d.Name.Hook)
+		return fmt.Errorf("call the extension handlers of hook %s: %w", d.Name.Hook, err)
 	}
 	assign(response, outcome.Response)
 	return nil
@@ -151,7 +145,7 @@ func (c *extensionClient) CallExtension(ctx context.Context, h runtimecatalog.Ho
 	if err != nil {
 		return err
 	}
-	if err := d.check(response); err != nil {
+	if err := check(d, response); err != nil {
 		return err
 	}
 	o := &runtimeclient.CallExtensionOptions{}
@@ -174,7 +168,7 @@ func (c *extensionClient) CallExtension(ctx context.Context, h runtimecatalog.Ho
 // cached answers from upstream's cache when the caller has one. What is in there
 // is shared by all callers, hence the copies. An answer that asks for a retry is
 // not kept, which upstream's client would do.
-func (c *extensionClient) cached(ctx context.Context, d definition, object client.Object, name string, request hooksv1.RequestObject, o *runtimeclient.CallExtensionOptions) (hooksv1.ResponseObject, error) {
+func (c *extensionClient) cached(ctx context.Context, d *hook.Definition, object client.Object, name string, request hooksv1.RequestObject, o *runtimeclient.CallExtensionOptions) (hooksv1.ResponseObject, error) {
 	if !o.WithCaching {
 		return c.client.Invoke(ctx, d, name, object, request)
 	}
@@ -184,7 +178,7 @@ func (c *extensionClient) cached(ctx context.Context, d definition, object clien
 	}
 	key := o.CacheKeyFunc(registration.Name, registration.ResourceVersion, withSettings(request, registration.Settings))
 	if entry, ok := o.Cache.Has(key); ok {
-		if err := d.check(entry.Response); err != nil {
+		if err := check(d, entry.Response); err != nil {
 			return nil, fmt.Errorf("cached answer: %w", err)
 		}
 		return entry.Response.DeepCopyObject().(hooksv1.ResponseObject), nil
@@ -212,22 +206,22 @@ func withSettings(request hooksv1.RequestObject, settings map[string]string) hoo
 }
 
 // lookUp returns the hook that upstream names by a function.
-func (c *extensionClient) lookUp(h runtimecatalog.Hook) (definition, error) {
+func (c *extensionClient) lookUp(h runtimecatalog.Hook) (*hook.Definition, error) {
 	name, err := c.names.GroupVersionHook(h)
 	if err != nil {
-		return definition{}, fmt.Errorf("look up the hook: %w", err)
+		return nil, fmt.Errorf("look up the hook: %w", err)
 	}
 	d := c.catalog.Get(name)
 	if d == nil {
-		return definition{}, fmt.Errorf("hook %s is not in the catalog", name)
+		return nil, fmt.Errorf("hook %s is not in the catalog", name)
 	}
-	return definition{d}, nil
+	return d, nil
 }
 
 // check tells whether response is one of the hook.
-func (d definition) check(response hooksv1.ResponseObject) error {
-	if want := d.of.NewResponse(); reflect.TypeOf(response) != reflect.TypeOf(want) || reflect.ValueOf(response).IsNil() {
-		return fmt.Errorf("hook %s: the response is a %T, want a non-nil %T", d.of.Name.Hook, response, want)
+func check(d *hook.Definition, response hooksv1.ResponseObject) error {
+	if !d.IsResponse(response) {
+		return fmt.Errorf("hook %s: the response is a %T, want a non-nil %T", d.Name.Hook, response, d.NewResponse())
 	}
 	return nil
 }

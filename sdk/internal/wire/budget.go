@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,9 +92,6 @@ type Body struct {
 
 var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 8<<10); return &b }}
 
-// pieces are parts of large bodies of unknown length.
-var pieces = sync.Pool{New: func() any { return new([pooled]byte) }}
-
 // Read reads a body to its end. It fails with a *TooLargeError beyond the limit
 // and with ErrBusy when the memory for bodies is used up and does not become
 // free. Memory for a large body is reserved before it is used.
@@ -122,9 +120,6 @@ func (b *Budget) Read(ctx context.Context, s Source) (*Body, error) {
 func (b *Body) read(ctx context.Context, s Source) error {
 	for {
 		if len(b.data) == cap(b.data) {
-			if cap(b.data) >= pooled && s.Length < 0 {
-				return b.readPieces(ctx, s)
-			}
 			if err := b.grow(ctx, s); err != nil {
 				return err
 			}
@@ -154,9 +149,9 @@ func (b *Body) read(ctx context.Context, s Source) error {
 // grow makes room: all of it at once when the length is known, else the double.
 func (b *Body) grow(ctx context.Context, s Source) error {
 	// One byte more than the body has room for, to read its end.
-	size := max(2*cap(b.data), int(s.Length)+1)
+	size := min(max(2*cap(b.data), int(s.Length)+1), int(s.Limit)+1)
 	if size <= pooled {
-		size = max(small, powerOfTwo(size))
+		size = max(small, 1<<bits.Len(uint(size-1)))
 	}
 	if err := b.reserve(ctx, int64(size)); err != nil {
 		return err
@@ -169,45 +164,6 @@ func (b *Body) grow(ctx context.Context, s Source) error {
 		b.buffer = &data
 	}
 	return nil
-}
-
-// readPieces reads the rest of a long body whose length is not known. Nothing of
-// it is copied before its end is seen.
-func (b *Body) readPieces(ctx context.Context, s Source) error {
-	var list []*[pooled]byte
-	defer func() {
-		for _, piece := range list {
-			pieces.Put(piece)
-		}
-	}()
-	for total := len(b.data); ; {
-		if err := b.reserve(ctx, int64(total+pooled)); err != nil {
-			return err
-		}
-		if s.Progress != nil {
-			s.Progress()
-		}
-		piece := pieces.Get().(*[pooled]byte)
-		list = append(list, piece)
-		n, err := io.ReadFull(s.Reader, piece[:])
-		total += n
-		if int64(total) > s.Limit {
-			return &TooLargeError{Limit: s.Limit}
-		}
-		if err == nil {
-			continue
-		}
-		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return err
-		}
-		data := append(make([]byte, 0, total), b.data...)
-		for _, piece := range list {
-			data = append(data, piece[:min(pooled, total-len(data))]...)
-		}
-		b.recycle()
-		b.data = data
-		return nil
-	}
 }
 
 // reserve charges the budget for a body of size bytes, in steps that double.
@@ -267,13 +223,4 @@ func (b *Body) Release() {
 		b.budget.small.Add(-1)
 		b.small = false
 	}
-}
-
-// powerOfTwo returns the least power of two that is not less than n.
-func powerOfTwo(n int) int {
-	size := 1
-	for size < n {
-		size *= 2
-	}
-	return size
 }

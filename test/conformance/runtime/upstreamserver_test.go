@@ -151,7 +151,7 @@ func TestUpstreamServer(t *testing.T) {
 		if d.Meta.Singleton {
 			continue
 		}
-		outcome, err := c.InvokeAll(t.Context(), definition{d}, cluster, d.NewRequest())
+		outcome, err := c.InvokeAll(t.Context(), d, cluster, d.NewRequest())
 		if err != nil {
 			t.Errorf("hook %s: %v", d.Name.Hook, err)
 			continue
@@ -171,12 +171,6 @@ func TestUpstreamServer(t *testing.T) {
 	}
 	checkTopologyHooks(t, c, cluster)
 }
-
-// definition is a hook whose types are not known here.
-type definition struct{ of *hook.Definition }
-
-// Definition implements hook.Any.
-func (d definition) Definition() *hook.Definition { return d.of }
 
 // checkTopologyHooks looks into the answers that carry more than a status.
 func checkTopologyHooks(t *testing.T, c *client.Client, cluster *clusterv1.Cluster) {
