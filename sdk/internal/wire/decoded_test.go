@@ -74,4 +74,3 @@ func inUse() int64 {
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
-
