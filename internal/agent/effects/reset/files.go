@@ -65,7 +65,8 @@ func (c Cleaner) walk(p place, found entries) error {
 			return err
 		}
 		inner, _ := placeOf(name)
-		if rest != "" && (isUnrecorded(name) || inner.path != p.path) {
+		skipped := len(p.extensions) > 0 && !slices.Contains(p.extensions, path.Ext(name))
+		if rest != "" && (skipped || isUnrecorded(name) || inner.path != p.path) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
@@ -111,8 +112,8 @@ func rankOf(name string) int {
 func (c Cleaner) contents(files entries) (map[string][]byte, error) {
 	var candidates []candidate
 	for name, is := range files {
-		if _, read := contentOf(is); !read || strings.HasPrefix(name, "/usr/lib/") || below(trustMade, name) || below(trustSources, name) {
-			continue // a package has those of /usr, and certificates are made of others
+		if _, read := contentOf(is); !read || strings.HasPrefix(name, "/usr/lib/") || strings.HasPrefix(name, packageLists+"/") || below(trustMade, name) || below(trustSources, name) {
+			continue // a package has those of /usr, and brings its lists; certificates are made of others
 		}
 		if mode, _, _ := strings.Cut(strings.TrimPrefix(is, "file "), " "); len(mode) >= 3 && mode[len(mode)-1] >= '4' {
 			candidates = append(candidates, candidate{rankOf(name), name})
@@ -151,7 +152,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 	for _, name := range append(writtenPaths(state), keptPaths(state)...) {
 		written[name] = true
 	}
-	var packages packageFiles
+	packages := packageFiles{before: rec}
 	var software installed
 	return trace{
 		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) { return c.files() },

@@ -90,7 +90,7 @@ func TestUpgradeOfAPackage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := fakehost.New(t)
 			put(t, h, conf, "old")
-			mkdir(t, h, "/var/lib/dpkg", "/usr/local/bin", "/etc/alternatives", "/etc/systemd/system/multi-user.target.wants")
+			mkdir(t, h, "/var/lib/dpkg/info", "/usr/local/bin", "/etc/alternatives", "/etc/systemd/system/multi-user.target.wants")
 			baseline := recorded(t, h)
 			put(t, h, "/var/lib/dpkg/status", "Package: own\nConffiles:\n "+conf+" "+sum("new")+"\n")
 			put(t, h, "/var/lib/dpkg/info/own.md5sums", sum("new")+"  usr/local/bin/own\n")
@@ -102,6 +102,76 @@ func TestUpgradeOfAPackage(t *testing.T) {
 		})
 	}
 }
+
+// TestForgedPackage: what dpkg has of a package changes with its version alone. Whoever writes it by hand has no file of theirs
+// taken for the package's.
+func TestForgedPackage(t *testing.T) {
+	const conf, program, link = "/etc/own.conf", "/usr/local/bin/own", "/etc/alternatives/own"
+	const later = ", which is not what it was before"
+	status := func(version, content string) string {
+		return "Package: own\nArchitecture: amd64\nMulti-Arch: same\nVersion: " + version + "\nConffiles:\n " + conf + " " + sum(content) + "\n\nPackage: other\nVersion: 1\n"
+	}
+	sums := func(content string) string { return sum(content) + "  usr/local/bin/own\n" }
+	for name, c := range map[string]struct {
+		files map[string]string
+		link  string
+		left  []string
+	}{
+		"an upgrade": {files: map[string]string{
+			"/var/lib/dpkg/status": status("2", "new"), packageInfo + "own:amd64.md5sums": sums("new"), packageInfo + "own:amd64.postinst": "new", packageInfo + "own:amd64.list": link + "\n",
+			conf: "new", program: "new",
+		}, link: "/usr/local/bin/own"},
+		"another file is taken over": {files: map[string]string{packageInfo + "own:amd64.list": "/etc\n"}},
+		"a package that came": {files: map[string]string{
+			"/var/lib/dpkg/status": status("1", "old") + "\nPackage: own-too\nVersion: 1\n", packageInfo + "own-too.md5sums": sum("new") + "  usr/local/bin/own-too\n", "/usr/local/bin/own-too": "new",
+		}},
+		"a forged sum": {
+			files: map[string]string{packageInfo + "own:amd64.md5sums": sums("evil"), program: "evil"},
+			left:  []string{"file " + program + later, "file " + packageInfo + "own:amd64.md5sums" + later},
+		},
+		"a forged sum of a configuration file": {
+			files: map[string]string{"/var/lib/dpkg/status": status("1", "evil"), conf: "evil"},
+			left:  []string{"file " + conf + later},
+		},
+		"a list of no package": {
+			files: map[string]string{packageInfo + "evil.md5sums": sum("evil") + "  usr/local/bin/evil\n", "/usr/local/bin/evil": "evil"},
+			left:  []string{"file /usr/local/bin/evil", "file " + packageInfo + "evil.md5sums"},
+		},
+		"a forged list": {
+			files: map[string]string{packageInfo + "own:amd64.list": link + "\n/usr/local/bin/own\n"}, link: "/usr/local/bin/own",
+			left: []string{"file " + link},
+		},
+		"a script that dpkg runs": {
+			files: map[string]string{packageInfo + "own:amd64.postinst": "evil", packageInfo + "own:amd64.postrm": "evil"},
+			left:  []string{"file " + packageInfo + "own:amd64.postinst" + later, "file " + packageInfo + "own:amd64.postrm"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := fakehost.New(t)
+			mkdir(t, h, "/usr/local/bin", "/etc/alternatives")
+			for path, content := range map[string]string{
+				conf: "old", program: "old", "/var/lib/dpkg/status": status("1", "old"), packageInfo + "own:amd64.md5sums": sums("old"), packageInfo + "own:amd64.list": "/etc\n",
+				packageInfo + "own:amd64.postinst": "old",
+			} {
+				put(t, h, path, content)
+			}
+			baseline := recorded(t, h)
+			for path, content := range c.files {
+				put(t, h, path, content)
+			}
+			if c.link != "" {
+				if err := os.Symlink(c.link, h.Root.Path(link)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left := leftOf(t, h, baseline); !slices.Equal(left, c.left) {
+				t.Errorf("left is %q, want %q", left, c.left)
+			}
+		})
+	}
+}
+
+const packageInfo = "/var/lib/dpkg/info/"
 
 // TestUpgradeOfAnRPM: likewise where rpm is asked, which lists the files of the package that differ.
 func TestUpgradeOfAnRPM(t *testing.T) {

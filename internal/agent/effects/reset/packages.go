@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/md5" //nolint:gosec // what dpkg has of each file; it tells versions of a package apart, no attackers
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"io/fs"
@@ -20,6 +21,9 @@ import (
 // file that changed to just that is the doing of an upgrade, not of a node.
 type packageFiles struct {
 	once sync.Once
+	// before is the record of the host; versions are those of now.
+	before   *record
+	versions map[string]string
 	// sums are the MD5 sums of files, listed all paths, by dpkg.
 	sums   map[string]string
 	listed map[string]bool
@@ -31,10 +35,14 @@ type packageFiles struct {
 // runs. Neither are mode, owner and attributes of a file that was there, nor one that came and others may
 // change.
 func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
+	p.once.Do(func() { p.read(c) })
+	if strings.HasPrefix(ch.name, packageLists+"/") {
+		// dpkg writes the list of a package again when another one takes a file over.
+		return strings.HasSuffix(ch.name, ".list") || p.changed(packageOf(ch.name))
+	}
 	if ch.now == "" || isUnit(ch.name) && strings.HasPrefix(ch.now, "link ") {
 		return false
 	}
-	p.once.Do(func() { p.read(c) })
 	if trusted, is := p.trusted(c, ch); is {
 		return trusted
 	}
@@ -65,37 +73,129 @@ func keptClosed(ch change) bool {
 	return len(was) >= 3 && len(is) >= 3 && was[1] == is[1] && was[2] == is[2] && (was[len(was)-1] == is[len(is)-1] || len(was) != len(is))
 }
 
+const (
+	packageDatabase = "/var/lib/dpkg/status"
+	// packageLists is the directory with what dpkg knows of each package.
+	packageLists = "/var/lib/dpkg/info"
+)
+
+// packageOf is the package that a file of packageLists is of.
+func packageOf(name string) string {
+	base := filepath.Base(name)
+	return strings.TrimSuffix(base, filepath.Ext(base))
+}
+
+// packageVersions has the version of each package, and a digest of what dpkg has of its configuration files, by the name that its files in
+// packageLists begin with. configuration is called with each such file and its sum; it may be nil.
+func (c Cleaner) packageVersions(configuration func(pkg, file, sum string)) map[string]string {
+	found := map[string]string{}
+	var name, architecture, version string
+	var files []string
+	multi := false
+	end := func() {
+		if multi {
+			name += ":" + architecture
+		}
+		if name != "" {
+			sum := sha256.Sum256([]byte(strings.Join(files, "\n")))
+			found[name] = version + " " + hex.EncodeToString(sum[:8])
+		}
+		for _, line := range files {
+			if f := strings.Fields(line); configuration != nil && len(f) >= 2 {
+				configuration(name, f[0], f[1])
+			}
+		}
+		name, architecture, version, files, multi = "", "", "", nil, false
+	}
+	c.eachLine(packageDatabase, func(line string) {
+		key, value, _ := strings.Cut(line, ": ")
+		switch {
+		case line == "":
+			end()
+		case strings.HasPrefix(line, " /"):
+			if f := strings.Fields(line); len(f) >= 2 && len(f[1]) == 2*md5.Size {
+				files = append(files, strings.TrimSpace(line))
+			}
+		case key == "Package":
+			name = value
+		case key == "Architecture":
+			architecture = value
+		case key == "Version":
+			version = value
+		case key == "Multi-Arch":
+			multi = value == "same"
+		}
+	})
+	end()
+	return found
+}
+
+// changed says whether a package came, went, or has another version than at the record: then its lists and scripts are others, too.
+// Of records without packages it is not known, and taken to be so.
+func (p *packageFiles) changed(pkg string) bool {
+	if p.before == nil || p.before.Packages == nil {
+		return true
+	}
+	was, _, _ := strings.Cut(p.before.Packages[pkg], " ")
+	is, _, _ := strings.Cut(p.versions[pkg], " ")
+	return was != is || p.before.Packages[pkg] == "" && p.versions[pkg] != ""
+}
+
+// believed says whether a list of a package may tell which files it brings: one that changed without the package was written by somebody
+// else, as was one of a package that dpkg does not have.
+func (p *packageFiles) believed(c Cleaner, list string) bool {
+	if p.before == nil || p.before.Packages == nil {
+		return true
+	}
+	pkg := packageOf(list)
+	if p.changed(pkg) {
+		return p.versions[pkg] != ""
+	}
+	now := entries{}
+	if err := c.walk(place{path: list}, now); err != nil {
+		return false
+	}
+	return now[list] == p.before.Traces[kindFile][list]
+}
+
 // read reads what dpkg knows: configuration files from its status, others from the lists of sums.
 func (p *packageFiles) read(c Cleaner) {
 	p.sums, p.listed = map[string]string{}, map[string]bool{}
-	const database = "/var/lib/dpkg/"
-	c.eachLine(database+"status", func(line string) {
-		if f := strings.Fields(line); len(f) >= 2 && strings.HasPrefix(line, " /") && len(f[1]) == 2*md5.Size {
-			p.sums[f[0]] = f[1]
+	configuration := map[string][][2]string{}
+	p.versions = c.packageVersions(func(pkg, file, sum string) { configuration[pkg] = append(configuration[pkg], [2]string{file, sum}) })
+	for pkg, files := range configuration {
+		if p.changed(pkg) || p.versions[pkg] == p.before.Packages[pkg] {
+			for _, f := range files {
+				p.sums[f[0]] = f[1]
+			}
+		}
+	}
+	p.eachList(c, ".md5sums", func(line string) {
+		if sum, name, ok := strings.Cut(line, "  "); ok {
+			// On a system where /lib is a link, packages list the files of /usr/lib there.
+			for _, name := range []string{"/" + name, "/usr/" + name} {
+				if recorded(name) {
+					p.sums[name] = sum
+				}
+			}
 		}
 	})
-	lists, _ := filepath.Glob(c.Root.Path(database + "info/*.md5sums"))
-	for _, list := range lists {
-		c.eachLine(strings.TrimPrefix(list, string(c.Root)), func(line string) {
-			if sum, name, ok := strings.Cut(line, "  "); ok {
-				// On a system where /lib is a link, packages list the files of /usr/lib there.
-				for _, name := range []string{"/" + name, "/usr/" + name} {
-					if recorded(name) {
-						p.sums[name] = sum
-					}
-				}
+	p.eachList(c, ".list", func(line string) {
+		for _, name := range []string{line, "/usr" + line} {
+			if recorded(name) {
+				p.listed[name] = true
 			}
-		})
-	}
-	lists, _ = filepath.Glob(c.Root.Path(database + "info/*.list"))
+		}
+	})
+}
+
+// eachList calls f with each line of the lists that are believed.
+func (p *packageFiles) eachList(c Cleaner, extension string, f func(line string)) {
+	lists, _ := filepath.Glob(c.Root.Path(packageLists + "/*" + extension))
 	for _, list := range lists {
-		c.eachLine(strings.TrimPrefix(list, string(c.Root)), func(line string) {
-			for _, name := range []string{line, "/usr" + line} {
-				if recorded(name) {
-					p.listed[name] = true
-				}
-			}
-		})
+		if name := strings.TrimPrefix(list, string(c.Root)); p.believed(c, name) {
+			c.eachLine(name, f)
+		}
 	}
 }
 
@@ -172,13 +272,7 @@ func (p *packageFiles) chosen(ctx context.Context, c Cleaner, name, target strin
 	if p.listed[target] {
 		return true
 	}
-	lists, _ := filepath.Glob(c.Root.Path("/var/lib/dpkg/info/*.list"))
-	for _, list := range lists {
-		found := false
-		c.eachLine(strings.TrimPrefix(list, string(c.Root)), func(line string) { found = found || line == target || "/usr"+line == target })
-		if found {
-			return true
-		}
-	}
-	return c.ofRPM(ctx, target)
+	found := false
+	p.eachList(c, ".list", func(line string) { found = found || line == target || "/usr"+line == target })
+	return found || c.ofRPM(ctx, target)
 }

@@ -35,6 +35,8 @@ type place struct {
 	only, shallow bool
 	// whole: contents are read whatever the size of the file.
 	whole bool
+	// extensions are those of its files that count; empty for all.
+	extensions []string
 	// since is the version of records that have it.
 	since int
 }
@@ -74,6 +76,8 @@ var places = slices.Concat(
 		{path: "/usr/lib", only: true, since: 1}, {path: "/usr/share", only: true, since: 1}, {path: "/var/spool", only: true, since: 1}, {path: "/boot", only: true, since: 1},
 		{path: "/etc/sudoers.d", only: true, since: 1},
 	},
+	// What the package manager believes its packages to have brought, and runs as root when it changes them.
+	[]place{{path: packageLists, extensions: []string{".md5sums", ".list", ".preinst", ".postinst", ".prerm", ".postrm", ".config", ".triggers"}, since: 2}},
 	onlyDirectories(),
 )
 

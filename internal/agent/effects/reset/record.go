@@ -26,13 +26,16 @@ type record struct {
 	Version int `json:"version,omitempty"`
 	// Traces maps kinds to their entries.
 	Traces map[string]entries `json:"traces"`
+	// Packages are those of dpkg: see packageVersions. Nil in records of version 1 and older.
+	Packages map[string]string `json:"packages,omitempty"`
 	// Contents are those of the configuration files that are small enough to be put back.
 	Contents map[string][]byte `json:"contents,omitempty"`
 }
 
 // recordVersion counts what records gained: 1 has more places, and fingerprints with the number of a device, the
-// attributes and owner of links, pipes and devices, and the inode of a file with several names.
-const recordVersion = 1
+// attributes and owner of links, pipes and devices, and the inode of a file with several names; 2 has the packages of dpkg with
+// their lists and scripts.
+const recordVersion = 2
 
 // of returns the entries of a trace; nil when nobody knows them.
 func (r *record) of(t trace) entries {
@@ -74,7 +77,7 @@ func (c Cleaner) keep(rec *record) (*journal.Baseline, error) {
 	if rec.Contents, err = c.contents(rec.Traces[kindFile]); err != nil {
 		return nil, err
 	}
-	coded := &record{Version: recordVersion, Traces: map[string]entries{}, Contents: each(rec.Contents, text, same[[]byte])}
+	coded := &record{Version: recordVersion, Traces: map[string]entries{}, Packages: c.packageVersions(nil), Contents: each(rec.Contents, text, same[[]byte])}
 	for kind, found := range rec.Traces {
 		coded.Traces[kind] = each(found, text, text)
 	}
