@@ -61,6 +61,8 @@ type request struct {
 	// orToken says not to insist when the Host is gone and there is a bootstrap kubeconfig,
 	// by which the machine enrolls as a new one.
 	orToken bool
+	// anew says that a certificate of an earlier request is of no use, since only a new request has the Host made again.
+	anew bool
 	// gone is called when a new request is denied since there is no Host. May be nil.
 	gone func()
 }
@@ -101,7 +103,7 @@ func (e *Enroller) obtain(ctx context.Context, client *kube.Client, key *ecdsa.P
 		if refused == nil {
 			// Of a new one the server's clock says that it is good, whatever this host's says.
 			c, err := pair(csr.Status.Certificate, key, why.user)
-			if err == nil && (filed || e.Now().Before(c.Leaf.NotAfter)) {
+			if err == nil && (filed || !why.anew && e.Now().Before(c.Leaf.NotAfter)) {
 				return c, nil
 			}
 			if !filed {

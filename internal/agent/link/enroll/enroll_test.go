@@ -657,6 +657,41 @@ func TestDeletedHostComesBackByAToken(t *testing.T) {
 	}
 }
 
+// TestHostIsDeletedAgain: the requests of the first return are there still when the Host is deleted once more, within
+// the hour that the API server keeps them.
+func TestHostIsDeletedAgain(t *testing.T) {
+	s := newSigner(t)
+	e := enroller(t, s)
+	there, sign := false, s.decide
+	s.decide = func(n int, csr *certificatesv1.CertificateSigningRequest) {
+		if s.by[n-1] == "token" {
+			there = true // the manager makes the Host
+		}
+		if !there {
+			deny(csr, infrav1.HostUnknownReason, time.Now().Add(-time.Minute))
+			return
+		}
+		sign(n, csr)
+	}
+	enroll(t, e)
+	for range 3 {
+		s.mu.Lock()
+		there = false
+		s.mu.Unlock()
+		for _, file := range []string{workingFile, enrollmentFile} {
+			if err := os.Remove(filepath.Join(e.StateDir, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		enroll(t, e)
+		s.mu.Lock()
+		if !there {
+			t.Error("the agent works without a Host")
+		}
+		s.mu.Unlock()
+	}
+}
+
 func TestTransferAsksOnce(t *testing.T) {
 	source, target := newSigner(t), newSigner(t)
 	e := enroller(t, source)

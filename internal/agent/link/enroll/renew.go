@@ -105,7 +105,7 @@ func (s *Session) renew(ctx context.Context, refused bool) error {
 	var err error
 	now := s.enroller.Now()
 	if !now.Before(s.enrollmentDue()) {
-		if err = s.renewEnrollment(ctx, !s.enrolled()); err != nil && !s.enrolled() {
+		if err = s.renewEnrollment(ctx, !s.enrolled(), false); err != nil && !s.enrolled() {
 			return err
 		}
 	}
@@ -116,8 +116,8 @@ func (s *Session) renew(ctx context.Context, refused bool) error {
 }
 
 // renewEnrollment gets another certificate for the identity key: by the one that there is,
-// or with the bootstrap token.
-func (s *Session) renewEnrollment(ctx context.Context, withToken bool) error {
+// or with the bootstrap token. anew says that there is no Host for the one that there is.
+func (s *Session) renewEnrollment(ctx context.Context, withToken, anew bool) error {
 	e, old := s.enroller, s.asking()
 	why := enrollmentRequest(s.names, serial(old))
 	if !withToken {
@@ -129,6 +129,7 @@ func (s *Session) renewEnrollment(ctx context.Context, withToken bool) error {
 		if !otherwise(err) {
 			return err
 		}
+		anew = errors.Is(err, errHostGone)
 		e.Log.Warn("the certificate of this host asks in vain, enrolling with the bootstrap token", "err", err)
 	}
 	config, err := e.bootstrap()
@@ -139,7 +140,7 @@ func (s *Session) renewEnrollment(ctx context.Context, withToken bool) error {
 	if err != nil {
 		return err
 	}
-	why.orToken, why.gone = false, nil
+	why.orToken, why.gone, why.anew = false, nil, anew
 	fresh, err := e.obtain(ctx, client, s.key, why)
 	if err != nil {
 		return err
@@ -164,7 +165,7 @@ func (s *Session) takeEnrollment(fresh *tls.Certificate) error {
 func (s *Session) renewWorking(ctx context.Context) error {
 	e := s.enroller
 	if !s.enrolled() {
-		if err := s.renewEnrollment(ctx, true); err != nil {
+		if err := s.renewEnrollment(ctx, true, false); err != nil {
 			return err
 		}
 	}
@@ -177,7 +178,7 @@ func (s *Session) renewWorking(ctx context.Context) error {
 	fresh, err := e.ask(ctx, s.server, s.asking(), key, why)
 	if otherwise(err) {
 		e.Log.Warn("the enrollment certificate asks in vain, enrolling with the bootstrap token", "err", err)
-		if tokenErr := s.renewEnrollment(ctx, true); tokenErr != nil {
+		if tokenErr := s.renewEnrollment(ctx, true, errors.Is(err, errHostGone)); tokenErr != nil {
 			return errors.Join(err, tokenErr)
 		}
 		why.orToken = false
