@@ -78,7 +78,7 @@ ip rule add pref 9 fwmark 0x200/0xf00 lookup 2004; ip -6 rule add pref 9 fwmark 
 ip route add local 0.0.0.0/0 dev lo table 2004 proto kernel; ip route add 10.0.1.7 dev cilium_host table 2005
 ip rule add pref 100 lookup local; ip rule del pref 0
 ip neigh add 10.0.0.8 dev eth0 managed extern_learn
-tc qdisc replace dev eth0 clsact
+tc qdisc replace dev eth0 root tbf rate 1gbit burst 1mb latency 1ms; tc qdisc replace dev eth0 clsact; ip link set eth0 gso_max_size 100000 gro_max_size 100000
 nft 'add table ip nat; add chain ip nat CILIUM_POST_nat; add table ip raw; add chain ip raw CILIUM_PRE_raw'
 mkdir -p /run/cilium/cgroupv2 /run/cilium/state/1234 /sys/fs/bpf/tc/globals /sys/fs/bpf/cilium/socketlb/links /var/lib/cilium
 mount -t cgroup2 none /run/cilium/cgroupv2; mount -t bpf bpf /run/cilium/state/1234
@@ -329,7 +329,7 @@ func onHostOfPlugins(t *testing.T) {
 
 // staysAdopted is what the release of an adopted host leaves of a plugin, as it is not told from the operator's; see docs/design/adoption.md.
 var staysAdopted = regexp.MustCompile(strings.Join([]string{
-	"^cd /proc/sys/net", "^/opt/cni/bin", "^/etc/cni/net.d/00-own.conf", `^nft -s list ruleset, line`, "qdisc clsact ffff: dev eth0 parent", "type d . sort: /sys/fs/bpf/tc ",
+	"^cd /proc/sys/net", "^/opt/cni/bin", "^/etc/cni/net.d/00-own.conf", `^nft -s list ruleset, line`, "qdisc clsact ffff: dev eth0 parent", "qdisc (noqueue|tbf) [0-9a-f]*: dev eth0 root", "type d . sort: /sys/fs/bpf/tc ",
 	"ip rule: (0|100):\tfrom all lookup local", "ip rule: 99:\tfrom all fwmark", "default dev lo table 1 ", "table 7[78] ", "lookup 78 ", // made by hand above
 	"^(/run/netns|/var/lib/cni|/run/flannel|/run/calico|/run/cilium) ", "/netns /run/netns ", "ip -o link show .*: (eth0@peer0|net1@eth0|vxlan-6784): ", "ip nexthop: id 5 ", "ip xfrm state; ip xfrm policy:",
 }, "|"))

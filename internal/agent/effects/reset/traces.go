@@ -32,6 +32,8 @@ const (
 	kindNeighbour = "neighbour"
 	kindNexthop   = "nexthop"
 	kindBPF       = "bpf"
+	kindIPVS      = "ipvs"
+	kindFOU       = "fou"
 )
 
 // networkKinds are the kinds of the kernel's network.
@@ -42,7 +44,7 @@ var networkKinds = []struct {
 	restores, gone bool
 }{
 	{kindInterface, network.Interfaces, true, true},
-	{kindQdisc, network.Qdiscs, false, false},
+	{kindQdisc, network.Qdiscs, true, true},
 	{kindAddress, network.IPAddresses, true, true},
 	{kindNeighbour, network.Neighbours, true, true},
 	{kindRule, network.Rules, true, true},
@@ -53,6 +55,8 @@ var networkKinds = []struct {
 	{kindIPSet, network.IPSets, false, true},
 	{kindXFRM, network.XFRM, false, false},
 	{kindBPF, network.Programs, false, true},
+	{kindIPVS, network.IPVS, false, true},
+	{kindFOU, network.FOU, false, true},
 }
 
 // traces is the table, in the order in which a reset takes it: what runs before what it uses, and

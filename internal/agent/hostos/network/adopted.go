@@ -67,6 +67,11 @@ var clusterRules = map[Kind]func(name, fingerprint string, within func(string) b
 		address, link, _ := strings.Cut(name, " on ")
 		return (link == "lo" || slices.Contains(fallbackLinks, link)) && within(address)
 	},
+	IPVS: func(name, _ string, within func(string) bool) bool {
+		_, at, _ := strings.Cut(name, " ")
+		address, err := netip.ParseAddrPort(at)
+		return err == nil && within(netip.PrefixFrom(address.Addr(), address.Addr().BitLen()).String())
+	},
 	Neighbours: func(_, fingerprint string, _ func(string) bool) bool {
 		return strings.Contains(fingerprint, `"managed":true`)
 	},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -24,7 +23,7 @@ type kindOf struct {
 
 var kinds = map[Kind]kindOf{
 	Interfaces:  {lookLinks, removeLinks, restoreLinks},
-	Qdiscs:      {lookQdiscs, removeQdiscs, nil},
+	Qdiscs:      {lookQdiscs, removeQdiscs, restoreQdiscs},
 	IPAddresses: {lookAddresses, removeAddresses, restoreAddresses},
 	Rules:       {lookRules, removeRules, restoreRules},
 	Routes:      {lookRoutes, removeRoutes, restoreRoutes},
@@ -35,6 +34,8 @@ var kinds = map[Kind]kindOf{
 	Neighbours:  {lookNeighbours, removeNeighbours, restoreNeighbours},
 	Nexthops:    {lookNexthops, removeNexthops, restoreNexthops},
 	Programs:    {lookPrograms, removePrograms, nil},
+	IPVS:        {lookIPVS, removeIPVS, nil},
+	FOU:         {lookFOU, removeFOU, nil},
 }
 
 // Entries implements System.
@@ -73,45 +74,6 @@ func marshalled[T any](all map[string]T, err error) (map[string]string, error) {
 	return found, nil
 }
 
-// listLinks returns the links, and their names by index.
-func listLinks() ([]netlink.Link, map[int]string, error) {
-	links, err := ReadAll(netlink.LinkList)
-	names := make(map[int]string, len(links))
-	for _, l := range links {
-		names[l.Attrs().Index] = l.Attrs().Name
-	}
-	return links, names, err
-}
-
-func lookLinks() (map[string]string, error) {
-	links, names, err := listLinks()
-	found := map[string]string{}
-	for _, l := range links {
-		a := l.Attrs()
-		is := Link{
-			Kind: l.Type(), Master: names[a.MasterIndex], MTU: a.MTU, XDP: a.Xdp != nil && a.Xdp.Attached,
-			Down: a.RawFlags&unix.IFF_UP == 0, Promiscuous: a.RawFlags&unix.IFF_PROMISC != 0,
-		}
-		if is.Kind == "device" {
-			is.MAC = a.HardwareAddr.String()
-		}
-		found[a.Name] = is.Fingerprint()
-	}
-	return found, err
-}
-
-func removeLinks(names []string) error {
-	errs := make([]error, 0, len(names))
-	for _, name := range names {
-		link, err := netlink.LinkByName(name)
-		if err == nil {
-			err = netlink.LinkDel(link)
-		}
-		errs = append(errs, unlessGone(err, "remove network interface "+name))
-	}
-	return errors.Join(errs...)
-}
-
 // unlessGone is the error of a removal, or nil when the thing was gone already.
 func unlessGone(err error, what string) error {
 	missing := netlink.LinkNotFoundError{}
@@ -124,52 +86,6 @@ func unlessGone(err error, what string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-// restoreLinks takes a link off a bridge, or gives it back to one, restores its MTU and its hardware address, and
-// switches it on again. A program of XDP goes.
-func restoreLinks(before map[string]string) error {
-	var errs []error
-	for name, was := range before {
-		link, err := netlink.LinkByName(name)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("restore network interface %s: %w", name, err))
-			continue
-		}
-		now, err := lookLinks()
-		if err != nil {
-			return err
-		}
-		if field(now[name], "xdp") != field(was, "xdp") && field(was, "xdp") == "false" {
-			errs = append(errs, netlink.LinkSetXdpFd(link, -1))
-		}
-		if master := field(was, "master"); master == "" {
-			errs = append(errs, netlink.LinkSetNoMaster(link))
-		} else if master != field(now[name], "master") {
-			bridge, err := netlink.LinkByName(master)
-			if err == nil {
-				err = netlink.LinkSetMaster(link, bridge)
-			}
-			errs = append(errs, err)
-		}
-		if mtu, err := strconv.Atoi(field(was, "mtu")); err == nil && field(now[name], "mtu") != field(was, "mtu") {
-			errs = append(errs, netlink.LinkSetMTU(link, mtu))
-		}
-		if mac, err := net.ParseMAC(field(was, "mac")); err == nil && field(now[name], "mac") != field(was, "mac") {
-			errs = append(errs, netlink.LinkSetHardwareAddr(link, mac))
-		}
-		switch promiscuous := field(was, "promiscuous"); {
-		case promiscuous == field(now[name], "promiscuous"):
-		case promiscuous == "false":
-			errs = append(errs, netlink.SetPromiscOff(link))
-		case promiscuous == "true":
-			errs = append(errs, netlink.SetPromiscOn(link))
-		}
-		if field(was, "down") == "false" && field(now[name], "down") == "true" {
-			errs = append(errs, netlink.LinkSetUp(link))
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // address is an entry of the kind IPAddresses.
@@ -385,74 +301,6 @@ func restoreRules(before map[string]string) error {
 		}
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			errs = append(errs, fmt.Errorf("restore routing rule %s: %w", name, err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func lookQdiscs() (map[string]string, error) {
-	links, _, err := listLinks()
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]string{}
-	for _, l := range links {
-		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
-		if unlessGone(err, "") != nil {
-			return nil, err
-		}
-		for _, q := range all {
-			if q.Attrs().Parent == netlink.HANDLE_ROOT || q.Attrs().Parent == netlink.HANDLE_INGRESS || q.Attrs().Parent == netlink.HANDLE_CLSACT {
-				found[qdiscText(q, l)] = q.Type() + " " + filters(l, q)
-			}
-		}
-	}
-	return found, nil
-}
-
-func qdiscText(q netlink.Qdisc, l netlink.Link) string {
-	where := "ingress"
-	if q.Attrs().Parent == netlink.HANDLE_ROOT {
-		where = "root"
-	}
-	return where + " of " + l.Attrs().Name
-}
-
-// filters describes the filters of a clsact or ingress qdisc, by which programs of eBPF see all
-// packets of an interface.
-func filters(l netlink.Link, q netlink.Qdisc) string {
-	if q.Attrs().Parent == netlink.HANDLE_ROOT {
-		return ""
-	}
-	var found []string
-	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
-		all, err := ReadAll(func() ([]netlink.Filter, error) { return netlink.FilterList(l, parent) })
-		if err != nil {
-			continue
-		}
-		for _, f := range all {
-			is := f.Type()
-			if bpf, ok := f.(*netlink.BpfFilter); ok {
-				is += ":" + bpf.Name
-			}
-			found = append(found, is)
-		}
-	}
-	return strings.Join(found, ",")
-}
-
-// removeQdiscs leaves the kernel's default.
-func removeQdiscs(names []string) error {
-	links, _, err := listLinks()
-	errs := []error{err}
-	unwanted := set(names)
-	for _, l := range links {
-		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
-		errs = append(errs, unlessGone(err, "list the queueing disciplines of "+l.Attrs().Name))
-		for _, q := range all {
-			if unwanted[qdiscText(q, l)] && q.Attrs().Handle != 0 {
-				errs = append(errs, unlessGone(netlink.QdiscDel(q), "remove queueing discipline "+qdiscText(q, l)))
-			}
 		}
 	}
 	return errors.Join(errs...)

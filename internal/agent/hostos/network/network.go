@@ -26,10 +26,12 @@ const (
 	Neighbours  Kind = "neighbour"
 	Nexthops    Kind = "nexthop"
 	Programs    Kind = "eBPF program"
+	IPVS        Kind = "IPVS service"
+	FOU         Kind = "port of tunnels over UDP"
 )
 
 // Kinds are all kinds.
-var Kinds = []Kind{Interfaces, Qdiscs, IPAddresses, Neighbours, Rules, Routes, Nexthops, IPTables, NFTables, IPSets, XFRM, Programs}
+var Kinds = []Kind{Interfaces, Qdiscs, IPAddresses, Neighbours, Rules, Routes, Nexthops, IPTables, NFTables, IPSets, XFRM, Programs, IPVS, FOU}
 
 // System is the network state of one namespace. Kernel implements it.
 type System interface {
@@ -61,11 +63,21 @@ type Link struct {
 	Promiscuous bool
 	// MAC is the hardware address of hardware; that of others may change by itself.
 	MAC string
+	// AllMulticast is true when somebody has it take all packets to groups.
+	AllMulticast bool
+	// FiltersVLANs is true of a bridge that tells VLANs apart; VLANs are those of a bridge, or of a port: see listVLANs.
+	FiltersVLANs bool
+	VLANs        string
+	// Segments are the largest packets, in bytes, that the kernel makes of several: by GSO and GRO, and of IPv4.
+	Segments string
+	// VFs is how many virtual functions of hardware are switched on.
+	VFs int
 }
 
 // Fingerprint is what Entries has for the link.
 func (l Link) Fingerprint() string {
-	return fmt.Sprintf("kind=%s master=%s mtu=%d xdp=%t down=%t promiscuous=%t mac=%s", l.Kind, l.Master, l.MTU, l.XDP, l.Down, l.Promiscuous, l.MAC)
+	return fmt.Sprintf("kind=%s master=%s mtu=%d xdp=%t down=%t promiscuous=%t mac=%s allmulti=%t filtering=%t vlans=%s segments=%s vfs=%d",
+		l.Kind, l.Master, l.MTU, l.XDP, l.Down, l.Promiscuous, l.MAC, l.AllMulticast, l.FiltersVLANs, l.VLANs, l.Segments, l.VFs)
 }
 
 // linkPatterns are the interface names of the usual network plugins and of
@@ -135,7 +147,7 @@ func Device(kind Kind, name, fingerprint string) string {
 			return ""
 		}
 		return is.Dev
-	case Interfaces, Rules, IPTables, NFTables, IPSets, XFRM, Programs:
+	case Interfaces, Rules, IPTables, NFTables, IPSets, XFRM, Programs, IPVS, FOU:
 	}
 	return ""
 }
@@ -175,7 +187,15 @@ func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 	case Neighbours:
 		// The program that keeps it alive has found another one, or ends.
 		return before != "" && (strings.Contains(before, `"managed":true`) || strings.Contains(before, fmt.Sprintf(`"flags":%d`, extLearned)))
-	case Qdiscs, Rules, IPTables, NFTables, IPSets, XFRM, Nexthops, Programs:
+	case Qdiscs:
+		_, link, _ := strings.Cut(name, " of ")
+		_, there := is["root of "+link]
+		_, known := was["root of "+link]
+		// It is of an interface that came, or went, which is compared itself; an older agent did not look at queues.
+		return before == "" && !known || now == "" && !there || before == "mq " && strings.HasPrefix(now, "mq ") || sameFilters(before, now)
+	case NFTables:
+		return before == "table" && strings.HasPrefix(now, "table flags=") // which an older agent did not record
+	case Rules, IPTables, IPSets, XFRM, Nexthops, Programs, IPVS, FOU:
 	}
 	return false
 }
@@ -234,6 +254,10 @@ func field(text, key string) string {
 		}
 	}
 	return ""
+}
+
+func hasField(text, key string) bool {
+	return slices.ContainsFunc(strings.Fields(text), func(word string) bool { return strings.HasPrefix(word, key+"=") })
 }
 
 func hasPrefix(prefixes []string, name string) bool {

@@ -40,7 +40,8 @@ var dumps = []struct {
 	read    func(family nftables.TableFamily, attributes map[uint16][]byte) (nftItem, bool)
 }{
 	{unix.NFT_MSG_GETTABLE, func(family nftables.TableFamily, a map[uint16][]byte) (nftItem, bool) {
-		return nftItem{what: "table", family: family, table: text(a[unix.NFTA_TABLE_NAME]), is: "table"}, true
+		flags := number(a[unix.NFTA_TABLE_FLAGS]) // such as dormant: it has no effect
+		return nftItem{what: "table", family: family, table: text(a[unix.NFTA_TABLE_NAME]), is: fmt.Sprintf("table flags=%d", flags)}, true
 	}},
 	{unix.NFT_MSG_GETCHAIN, func(family nftables.TableFamily, a map[uint16][]byte) (nftItem, bool) {
 		is := "chain"
@@ -238,7 +239,7 @@ func removeNFTables(names []string) error {
 	return unlessGone(c.Flush(), "remove from nftables")
 }
 
-// restoreNFTables restores the policies of chains. Rules that went nobody can restore: they are
+// restoreNFTables restores the policies of chains, and whether tables are dormant. Rules that went nobody can restore: they are
 // named.
 func restoreNFTables(before map[string]string) error {
 	c, err := nftables.New()
@@ -252,6 +253,10 @@ func restoreNFTables(before map[string]string) error {
 	var errs []error
 	for name, was := range before {
 		now, there := items[name]
+		if there && now.what == "table" && field(was, "flags") == "0" {
+			c.AddTable(&nftables.Table{Name: now.table, Family: now.family}) // which has it do its work again
+			continue
+		}
 		policy, err := hex.DecodeString(field(was, "policy"))
 		if !there || now.what != "chain" || err != nil || len(policy) != 4 || field(now.is, "hook") != field(was, "hook") {
 			errs = append(errs, fmt.Errorf("nftables: %s cannot be restored", name))

@@ -95,18 +95,38 @@ func TestNetworkOfPlugins(t *testing.T) {
 		"FRR: nexthops": {"ip nexthop add id 10 via 10.0.0.9 dev eth0; ip nexthop add id 11 via 10.0.0.8 dev eth0; ip nexthop add id 20 group 10/11; ip nexthop add id 12 blackhole; ip route add 10.77.0.0/16 nhid 20",
 			map[network.Kind]string{network.Nexthops: "id 20"}},
 		"an interface is switched off, and takes all packets": {"ip link set eth0 promisc on; ip link set peer0 down; ip link set eth0 down", nil},
+		"Cilium's bandwidth manager":                          {"tc qdisc replace dev eth0 root htb; tc qdisc replace dev mq0 root handle 10: mq; for n in 1 2; do tc qdisc replace dev mq0 parent 10:$n tbf rate 1gbit burst 1mb latency 1ms; done", nil},
+		"Cilium's filters beside those of the operator":       {"tc filter add dev own0 ingress pref 1 protocol all u32 match u32 0 0; tc filter add dev own0 ingress pref 5 protocol all u32 match u32 1 1; tc filter add dev own0 egress protocol all u32 match u32 0 0", nil},
+		"large packets of Cilium":                             {"ip link set eth0 gso_max_size 100000 gro_max_size 100000 allmulticast on", nil},
+		"the bridge plugin with VLANs":                        {"ip link set own-br type bridge vlan_filtering 1; bridge vlan add dev own0 vid 100-104; bridge vlan add dev own0 vid 200 pvid untagged; bridge vlan del dev own0 vid 1; bridge vlan add dev own-br vid 100 self", nil},
+		"a port of the operator's bridge on another one, and back with other VLANs": {"ip link add br-ex type bridge; ip link set own0 master br-ex; ip link set own0 master own-br; bridge vlan del dev own0 vid 7",
+			map[network.Kind]string{network.Interfaces: "br-ex"}},
+		"a firewall that is put to sleep": {"nft 'add table ip operator { flags dormant; }'", nil},
 		"an address of a load balancer": {"ip addr add 192.0.2.7/32 dev lo; ip addr add 10.99.1.5/24 dev eth0",
 			map[network.Kind]string{network.IPAddresses: "192.0.2.7/32 on lo"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inNamespace(t)
+			if strings.Contains(tc.script, "bridge vlan") && exec.Command("sh", "-ec", "ip link add v type bridge vlan_filtering 1; ip link del v").Run() != nil {
+				t.Skip("bridges of this kernel know no VLANs")
+			}
 			sh(t, `nft 'add table ip operator; add chain ip operator input { type filter hook input priority 0; policy accept; }; add rule ip operator input tcp dport 22 counter accept'
 nft 'add chain ip operator forward { type filter hook forward priority 0; policy drop; }'
 ip neigh add 10.0.0.6 lladdr 02:00:00:00:00:06 dev eth0 nud permanent; ip neigh add proxy 10.0.0.66 dev eth0; ip nexthop add id 9 via 10.0.0.9 dev eth0
-ip route add 10.9.0.0/16 via 10.0.0.9; ip rule add pref 500 from 10.9.0.0/16 lookup 500`)
+ip route add 10.9.0.0/16 via 10.0.0.9; ip rule add pref 500 from 10.9.0.0/16 lookup 500
+ip link add own-br type bridge; ip link add own0 type veth peer name own1; ip link set own0 master own-br; bridge vlan add dev own0 vid 7-9 2>/dev/null || true; tc qdisc add dev own0 clsact; tc filter add dev own0 ingress pref 5 protocol all u32 match u32 0 0
+ip link add mq0 numtxqueues 2 numrxqueues 2 type veth peer name mq1; tc qdisc replace dev mq0 root mq; tc qdisc replace dev eth0 root pfifo`)
 			before := state(t)
 			sh(t, tc.script)
 			now := state(t)
+			differs := 0
+			for _, kind := range network.Kinds {
+				came, changed := drift(kind, before[kind], now[kind])
+				differs += len(came) + len(changed)
+			}
+			if differs == 0 {
+				t.Error("nothing is known to have changed")
+			}
 			for kind, want := range tc.want {
 				if came, _ := drift(kind, before[kind], now[kind]); !slices.Contains(came, want) {
 					t.Errorf("what came of the kind %s is %q, without %q", kind, came, want)
@@ -136,8 +156,10 @@ ip route add 10.9.0.0/16 via 10.0.0.9; ip rule add pref 500 from 10.9.0.0/16 loo
 // TestOwnChanges: what the machine changes by itself is neither removed nor named.
 func TestOwnChanges(t *testing.T) {
 	inNamespace(t)
+	sh(t, "ip link add docker0 type bridge; ip link set docker0 up; ip link add veth0 type veth peer name veth1; ip link set veth0 master docker0")
 	before := state(t)
-	sh(t, `ip addr add 10.0.0.77/24 dev eth0 valid_lft 300 preferred_lft 300; ip addr add 10.0.0.78/24 dev eth0
+	sh(t, `ip link del veth0; ip link add veth2 type veth peer name veth3; ip link set veth2 master docker0; ip link set veth3 master docker0; tc qdisc add dev veth2 clsact
+ip addr add 10.0.0.77/24 dev eth0 valid_lft 300 preferred_lft 300; ip addr add 10.0.0.78/24 dev eth0
 ip route add 10.50.0.0/16 via 10.0.0.3 proto dhcp; ip -6 route add fd50::/64 dev eth0 proto ra
 ip route replace default via 10.0.0.2; ip -6 addr add fe80::99/64 dev eth0`)
 	now := state(t)

@@ -1,0 +1,193 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+func lookQdiscs() (map[string]string, error) {
+	links, _, err := listLinks()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, l := range links {
+		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
+		if unlessGone(err, "") != nil {
+			return nil, err
+		}
+		for _, q := range all {
+			if q.Attrs().Parent == netlink.HANDLE_ROOT || q.Attrs().Parent == netlink.HANDLE_INGRESS || q.Attrs().Parent == netlink.HANDLE_CLSACT {
+				found[qdiscText(q, l)] = q.Type() + " " + filters(l, q) + queues(q, all)
+			}
+		}
+	}
+	return found, nil
+}
+
+func qdiscText(q netlink.Qdisc, l netlink.Link) string {
+	where := "ingress"
+	if q.Attrs().Parent == netlink.HANDLE_ROOT {
+		where = "root"
+	}
+	return where + " of " + l.Attrs().Name
+}
+
+// mq is the discipline of an interface with several queues, each of which has one of its own.
+const mq = "mq"
+
+// queues has the kinds of the disciplines of the queues, each once.
+func queues(root netlink.Qdisc, all []netlink.Qdisc) string {
+	if root.Type() != mq {
+		return ""
+	}
+	var kinds []string
+	for _, q := range all {
+		if ofQueue(q, root) && !slices.Contains(kinds, q.Type()) {
+			kinds = append(kinds, q.Type())
+		}
+	}
+	slices.Sort(kinds)
+	return "queues=" + strings.Join(kinds, ",")
+}
+
+func ofQueue(q, root netlink.Qdisc) bool {
+	major, _ := netlink.MajorMinor(q.Attrs().Parent)
+	of, _ := netlink.MajorMinor(root.Attrs().Handle)
+	return q.Attrs().Parent != netlink.HANDLE_ROOT && major == of
+}
+
+// eachFilter calls do with the filters of a clsact or ingress qdisc, by which programs of eBPF see all packets of an
+// interface: KIND:NAME@PRIORITY:HANDLE, without a name for other kinds than eBPF.
+func eachFilter(l netlink.Link, q netlink.Qdisc, do func(text string, f netlink.Filter)) {
+	if q.Attrs().Parent == netlink.HANDLE_ROOT {
+		return
+	}
+	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
+		all, err := ReadAll(func() ([]netlink.Filter, error) { return netlink.FilterList(l, parent) })
+		if err != nil {
+			continue
+		}
+		for _, f := range all {
+			is := f.Type()
+			if bpf, ok := f.(*netlink.BpfFilter); ok {
+				is += ":" + bpf.Name
+			}
+			do(fmt.Sprintf("%s@%d:%x", is, f.Attrs().Priority, f.Attrs().Handle), f)
+		}
+	}
+}
+
+func filters(l netlink.Link, q netlink.Qdisc) string {
+	var found []string
+	eachFilter(l, q, func(text string, _ netlink.Filter) { found = append(found, text) })
+	return strings.Join(found, ",")
+}
+
+// removeQdiscs leaves the kernel's default.
+func removeQdiscs(names []string) error {
+	links, _, err := listLinks()
+	errs := []error{err}
+	unwanted := set(names)
+	for _, l := range links {
+		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
+		errs = append(errs, unlessGone(err, "list the queueing disciplines of "+l.Attrs().Name))
+		for _, q := range all {
+			if unwanted[qdiscText(q, l)] && q.Attrs().Handle != 0 {
+				errs = append(errs, unlessGone(netlink.QdiscDel(q), "remove queueing discipline "+qdiscText(q, l)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// restoreQdiscs gives an interface the kind of discipline back that it had, with the kernel's parameters, and takes filters off that came. Filters
+// that went nobody can restore.
+func restoreQdiscs(before map[string]string) error {
+	links, _, err := listLinks()
+	errs := []error{err}
+	for _, l := range links {
+		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
+		errs = append(errs, unlessGone(err, "list the queueing disciplines of "+l.Attrs().Name))
+		for _, q := range all {
+			text := qdiscText(q, l)
+			was, wanted := before[text]
+			if !wanted || q.Attrs().Parent != netlink.HANDLE_ROOT && q.Attrs().Parent != netlink.HANDLE_INGRESS {
+				continue
+			}
+			if kind, rest, _ := strings.Cut(was, " "); q.Attrs().Parent == netlink.HANDLE_ROOT {
+				err = restoreRoot(l, q, kind, strings.TrimPrefix(rest, "queues="))
+			} else {
+				err = removeFilters(l, q, strings.Split(rest, ","))
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("restore queueing discipline %s: %w", text, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// restoreRoot replaces the discipline of an interface, and those of its queues if they were all of one kind.
+func restoreRoot(l netlink.Link, now netlink.Qdisc, kind, queues string) error {
+	if now.Attrs().Handle != 0 && now.Type() != kind {
+		if err := unlessGone(netlink.QdiscDel(now), "remove it"); err != nil { // the kernel's own comes
+			return err
+		}
+	}
+	replace := func(parent uint32, kind string) error {
+		return netlink.QdiscReplace(&netlink.GenericQdisc{QdiscAttrs: netlink.QdiscAttrs{LinkIndex: l.Attrs().Index, Parent: parent}, QdiscType: kind})
+	}
+	all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
+	root := slices.IndexFunc(all, func(q netlink.Qdisc) bool { return q.Attrs().Parent == netlink.HANDLE_ROOT })
+	if err != nil || root >= 0 && all[root].Type() == kind && (kind != mq || all[root].Attrs().Handle != 0) {
+		// It is what it was, or its queues can be named.
+	} else if err = replace(netlink.HANDLE_ROOT, kind); err == nil {
+		all, err = ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
+		root = slices.IndexFunc(all, func(q netlink.Qdisc) bool { return q.Attrs().Parent == netlink.HANDLE_ROOT })
+	}
+	errs := []error{err}
+	if kind == mq && root >= 0 && queues != "" && !strings.Contains(queues, ",") {
+		for _, q := range all {
+			if ofQueue(q, all[root]) && q.Type() != queues {
+				errs = append(errs, replace(q.Attrs().Parent, queues))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeFilters removes those that are not among the ones from before.
+func removeFilters(l netlink.Link, q netlink.Qdisc, before []string) error {
+	var errs []error
+	eachFilter(l, q, func(text string, f netlink.Filter) {
+		kind, at, _ := strings.Cut(text, "@")
+		if slices.Contains(before, text) || slices.Contains(before, kind) { // an older agent recorded no more
+			return
+		}
+		priority, _, _ := strings.Cut(at, ":")
+		if !slices.ContainsFunc(before, func(b string) bool { return strings.Contains(b, "@"+priority+":") }) {
+			a := *f.Attrs() // all of a priority go together, with what the kernel keeps for them
+			a.Handle = 0
+			f = &netlink.GenericFilter{FilterAttrs: a, FilterType: f.Type()}
+		}
+		errs = append(errs, unlessGone(netlink.FilterDel(f), "remove filter "+text))
+	})
+	return errors.Join(errs...)
+}
+
+// sameFilters compares two fingerprints, of which an older agent may have recorded the first.
+func sameFilters(before, now string) bool {
+	if strings.Contains(before, "@") {
+		return before == now
+	}
+	words := strings.Split(now, ",")
+	for i, w := range words {
+		words[i], _, _ = strings.Cut(w, "@")
+	}
+	return strings.Join(words, ",") == before
+}
