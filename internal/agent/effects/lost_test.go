@@ -99,6 +99,8 @@ func TestNoProofWithoutTheJournal(t *testing.T) {
 				t.Fatalf("bootstrap: %+v", s.Operation)
 			}
 			h.Put(t, "/etc/kubernetes/kubelet.conf", "")
+			h.Put(t, "/etc/cni/net.d/10-flannel.conflist", "")
+			h.Put(t, "/etc/cni/net.d/multus.d/multus.kubeconfig", "")
 			content, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -118,8 +120,10 @@ func TestNoProofWithoutTheJournal(t *testing.T) {
 			if !c.proof && !strings.Contains(s.Operation.Message, "unknown changes: the journal") {
 				t.Errorf("the message is %q", s.Operation.Message)
 			}
-			if _, err := os.Lstat(h.Root.Path("/etc/kubernetes/kubelet.conf")); err == nil {
-				t.Error("what is found of a node is still there")
+			for _, path := range []string{"/etc/kubernetes/kubelet.conf", "/etc/cni/net.d/10-flannel.conflist", "/etc/cni/net.d/multus.d"} {
+				if _, err := os.Lstat(h.Root.Path(path)); err == nil {
+					t.Errorf("%s, which is found to be a node's, is still there", path)
+				}
 			}
 		})
 	}

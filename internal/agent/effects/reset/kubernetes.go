@@ -13,9 +13,50 @@ import (
 )
 
 // ownFiles are those of the directories of Kubernetes. One of each directory is named: any is one too
-// many. A step of the reset empties them.
-func (c Cleaner) ownFiles() trace {
-	return trace{kind: "Kubernetes", word: "file", always: true, look: func(context.Context) (entries, error) { return c.firstFiles(directories) }}
+// many. A step of the reset empties them. Without a record, configurations of known network plugins are among them: the
+// next cluster's kubelet would use them.
+func (c Cleaner) ownFiles(rec *record) trace {
+	return trace{kind: "Kubernetes", word: "file", always: true, look: func(context.Context) (entries, error) {
+		found, err := c.firstFiles(directories)
+		configs, failed := c.pluginConfigs(rec)
+		for _, name := range configs {
+			found[name] = "there"
+		}
+		return found, errors.Join(err, failed)
+	}}
+}
+
+// pluginNames are those of the usual network plugins in the names of their configurations.
+var pluginNames = []string{"calico", "canal", "flannel", "cilium", "multus", "weave", "antrea", "kuberouter", "kube-router", "ovn-k", "kindnet", "whereabouts"}
+
+// pluginConfigs are configurations of known network plugins, on a host of which nobody knows what was there before.
+func (c Cleaner) pluginConfigs(rec *record) ([]string, error) {
+	if rec.of(trace{kind: kindFile}) != nil {
+		return nil, nil
+	}
+	var names []string
+	err := c.withDir(cniConfigs, func(d *durable.Dir) error {
+		found, err := d.Entries()
+		for _, e := range found {
+			if slices.ContainsFunc(pluginNames, func(plugin string) bool { return strings.Contains(e.Name(), plugin) }) {
+				names = append(names, filepath.Join(cniConfigs, e.Name()))
+			}
+		}
+		return err
+	})
+	return names, err
+}
+
+// removePluginConfigs removes them.
+func (c Cleaner) removePluginConfigs(rec *record) error {
+	names, err := c.pluginConfigs(rec)
+	return errors.Join(err, c.withDir(cniConfigs, func(d *durable.Dir) error {
+		var errs []error
+		for _, name := range names {
+			errs = append(errs, d.RemoveAll(filepath.Base(name)))
+		}
+		return errors.Join(errs...)
+	}))
 }
 
 // emptyDirectories empties those of Kubernetes. Of one that is a link which was not there before only the link goes:

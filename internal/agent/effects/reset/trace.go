@@ -253,7 +253,7 @@ func (c Cleaner) undoAll(ctx context.Context, progress operation.Progress) ([]st
 	for _, t := range c.traces(ctx, state, rec) {
 		if t.kind == kindFile {
 			// Empty directories are no trace, and must be empty to go.
-			steps = append(steps, step{"reset: Kubernetes", func() error { return c.emptyDirectories(rec) }})
+			steps = append(steps, step{"reset: Kubernetes", func() error { return errors.Join(c.emptyDirectories(rec), c.removePluginConfigs(rec)) }})
 		}
 		if t.remove != nil || t.restore != nil {
 			steps = append(steps, step{"reset: " + t.kind, func() error { return c.undo(ctx, t, rec) }})

@@ -115,7 +115,7 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 			kind: kindModule, word: "kernel module", look: func(context.Context) (entries, error) { return c.modules() },
 			own: ownModule, remove: c.removeModules,
 		},
-		c.ownFiles(),
+		c.ownFiles(rec),
 		c.writtenTrace(state),
 		c.fileTrace(ctx, state, rec),
 		trace{
