@@ -539,12 +539,17 @@ func (c Cleaner) swaps() (entries, error) {
 func (c Cleaner) swap(ctx context.Context, program string, names []string) error {
 	var errs []error
 	for _, name := range names {
-		ctx, cancel := context.WithTimeout(ctx, toolTimeout)
-		_, err := c.Runner.Run(ctx, program, name)
-		cancel()
-		errs = append(errs, err)
+		errs = append(errs, c.tool(ctx, program, name))
 	}
 	return errors.Join(errs...)
+}
+
+// tool runs a program of the system, for as long as one may take.
+func (c Cleaner) tool(ctx context.Context, program string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	_, err := c.Runner.Run(ctx, program, args...)
+	return err
 }
 
 // modules are those of the kernel that are loaded; the value has what taints it: a module from elsewhere than

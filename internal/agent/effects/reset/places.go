@@ -76,6 +76,10 @@ var places = slices.Concat(
 		{path: "/usr/lib", only: true, since: 1}, {path: "/usr/share", only: true, since: 1}, {path: "/var/spool", only: true, since: 1}, {path: "/boot", only: true, since: 1},
 		{path: "/etc/sudoers.d", only: true, since: 1},
 	},
+	// Which disks of other machines the system attaches, with their passwords.
+	[]place{{path: "/etc/iscsi/nodes", plugin: true}, {path: "/etc/iscsi/send_targets", plugin: true}, {path: "/var/lib/iscsi/nodes", plugin: true, since: 2}, {path: "/var/lib/iscsi/send_targets", plugin: true, since: 2}},
+	// What runs later, or without a login, and units that were made to run at once.
+	[]place{{path: "/var/spool/at", since: 2}, {path: "/var/lib/systemd/linger", since: 2}, {path: transientUnits, extensions: []string{".service", ".timer", ".path", ".socket"}, since: 2}},
 	// What the package manager believes its packages to have brought, and runs as root when it changes them.
 	[]place{{path: packageLists, extensions: []string{".md5sums", ".list", ".preinst", ".postinst", ".prerm", ".postrm", ".config", ".triggers"}, since: 2}},
 	onlyDirectories(),
@@ -136,7 +140,7 @@ var unrecorded = []string{
 	"/opt/slipway", "/var/lib/slipway*",
 	// What the system writes by itself: clocks, caches, and what is made of other files that are looked at.
 	"/etc/mtab", "/etc/.resolv.conf*", "/etc/ld.so.cache*", "/etc/adjtime", "/etc/.updated", "/etc/blkid*", "/etc/udev/hwdb.bin", "/usr/lib/udev/hwdb.bin",
-	"/etc/aliases.db", "/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache",
+	"/etc/aliases.db", "/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/multipath/bindings", "/etc/multipath/wwids",
 	"/etc/cups", "/etc/printcap", "/etc/network/run", "/etc/fwupd/remotes.d",
 	// What a package manager leaves beside the files of a package.
 	"*.dpkg-new", "*.dpkg-old", "*.dpkg-dist", "*.dpkg-bak", "*.dpkg-tmp", "*.ucf-new", "*.ucf-old", "*.ucf-dist", "*.rpmnew", "*.rpmsave", "*.rpmorig",

@@ -78,13 +78,17 @@ func (c Cleaner) systemctl(ctx context.Context, args ...string) {
 	}
 }
 
-const unitDirectory = "/etc/systemd/system/"
+const (
+	unitDirectory = "/etc/systemd/system/"
+	// transientUnits has those that systemd-run made.
+	transientUnits = "/run/systemd/transient"
+)
 
 func isUnit(name string) bool { return strings.HasPrefix(name, unitDirectory) }
 
 // stopUnit stops a unit whose file is about to go.
 func (c Cleaner) stopUnit(ctx context.Context, name string) {
-	if path.Dir(name)+"/" == unitDirectory && path.Ext(name) != "" && path.Ext(name) != ".wants" && path.Ext(name) != ".d" && c.Runner.Has("systemctl") {
+	if dir := path.Dir(name); (dir+"/" == unitDirectory || dir == transientUnits || dir == "/run/systemd/system") && path.Ext(name) != "" && path.Ext(name) != ".wants" && path.Ext(name) != ".d" && c.Runner.Has("systemctl") {
 		if present(c.Root.Path(name)) {
 			c.systemctl(ctx, "stop", path.Base(name))
 		}

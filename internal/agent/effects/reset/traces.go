@@ -17,6 +17,7 @@ const (
 	kindCgroup    = "cgroup"
 	kindSysctl    = "sysctl"
 	kindSwap      = "swap"
+	kindDevice    = "device"
 	kindModule    = "module"
 	kindListener  = "listener"
 	kindImage     = "image"
@@ -111,6 +112,7 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 				return c.swap(ctx, "swapon", slices.Sorted(keys(before)))
 			},
 		},
+		c.deviceTrace(),
 		trace{
 			kind: kindModule, word: "kernel module", look: func(context.Context) (entries, error) { return c.modules() },
 			own: ownModule, remove: c.removeModules,
