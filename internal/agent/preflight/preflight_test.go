@@ -388,16 +388,24 @@ func TestDefaultRoutes(t *testing.T) {
 	for name, c := range map[string]struct {
 		v4, v6 string
 		want   string
+		// sends are where the kernel sends packets to an address far away.
+		sends map[string]string
 	}{
-		"IPv6 alone":   {"Iface\n", route6("br-mgmt"), "IPv6 alone, by br-mgmt"},
-		"IPv4 without": {"Iface\tDestination\neth0\t0000010A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", route6("br-mgmt"), "the host has addresses of IPv4 and no default route of IPv4"},
-		"blackhole":    {"Iface\tDestination\n*\t00000000\t00000000\t0200\t0\t0\t0\t00000000\t0\t0\t0\n", "", "there is no default route"},
-		"kernel's own": {"Iface\n", route6("lo"), "there is no default route"},
-		"both, by one": {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000000\t0\n", route6("bond0"), "by bond0"},
-		"half of all":  {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000080\t0\n", "", "there is no default route"},
+		"IPv6 alone":   {"Iface\n", route6("br-mgmt"), "IPv6 alone, by br-mgmt", nil},
+		"IPv4 without": {"Iface\tDestination\neth0\t0000010A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", route6("br-mgmt"), "the host has addresses of IPv4 and no default route of IPv4", nil},
+		"blackhole":    {"Iface\tDestination\n*\t00000000\t00000000\t0200\t0\t0\t0\t00000000\t0\t0\t0\n", "", "there is no default route", nil},
+		"kernel's own": {"Iface\n", route6("lo"), "there is no default route", nil},
+		"both, by one": {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000000\t0\n", route6("bond0"), "by bond0", nil},
+		"half of all":  {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000080\t0\n", "", "there is no default route", nil},
+		"table of IPv4": {"Iface\tDestination\neth0\t0000010A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", "", "by eth1",
+			map[string]string{"ip -4 route get 192.0.0.8": "192.0.0.8 via 10.0.1.1 dev eth1 table 77 src 10.0.1.5 uid 0\n    cache\n"}},
+		"table of IPv6": {"Iface\n", "", "IPv6 alone, by eth1", map[string]string{"ip -6 route get 2000::1": "2000::1 from :: via fe80::1 dev eth1 table 78 proto static src fd00::5 metric 1024 pref medium\n"}},
+		"two halves":    {"Iface\nbond0\t00000000\t0\t3\t0\t0\t0\t00000080\t0\n", "", "by bond0", map[string]string{"ip -4 route get 192.0.0.8": "192.0.0.8 dev bond0 src 10.0.0.5 uid 0\n"}},
+		"by lo":         {"Iface\n", "", "there is no default route", map[string]string{"ip -4 route get 192.0.0.8": "local 192.0.0.8 dev lo src 127.0.0.1 uid 0\n"}},
 	} {
 		h := ready(debian)
 		h.files["/proc/net/route"], h.files["/proc/net/ipv6_route"] = c.v4, c.v6
+		maps.Copy(h.programs, c.sends)
 		found := checkDefaultRoute(t.Context(), &scope{Host: h})
 		if len(found) != 1 || !strings.HasPrefix(found[0].Message, c.want) {
 			t.Errorf("%s: %+v, want %q", name, found, c.want)

@@ -60,14 +60,36 @@ func hasIPv6(table string) bool {
 	return false
 }
 
-func (s *scope) defaultLinks() (v4, v6 []string) {
-	return defaultLinks4(s.text("/proc/net/route")), defaultLinks6(s.text("/proc/net/ipv6_route"))
+// defaultLinks are the interfaces of the default routes of each family. Without one in the main table it is the one by which the kernel
+// sends to an address far away, as the agent finds the node's: by a rule that leads to another table, or by two halves.
+func (s *scope) defaultLinks(ctx context.Context) (v4, v6 []string) {
+	v4, v6 = defaultLinks4(s.text("/proc/net/route")), defaultLinks6(s.text("/proc/net/ipv6_route"))
+	if len(v4) == 0 {
+		v4 = s.sentBy(ctx, "-4", "192.0.0.8")
+	}
+	if len(v6) == 0 {
+		v6 = s.sentBy(ctx, "-6", "2000::1")
+	}
+	return v4, v6
+}
+
+// sentBy is the interface by which the kernel sends to an address; nil for none, or lo.
+func (s *scope) sentBy(ctx context.Context, family, to string) []string {
+	out, err := s.Run(ctx, "ip", family, "route", "get", to)
+	if err != nil {
+		return nil
+	}
+	f := strings.Fields(out)
+	if at := slices.Index(f, "dev"); at >= 0 && at+1 < len(f) && f[at+1] != "lo" {
+		return f[at+1 : at+2]
+	}
+	return nil
 }
 
 // checkDefaultRoute wants one of either family: without it the host does not reach the addresses of
 // services, and the address of the node may be ambiguous.
-func checkDefaultRoute(_ context.Context, s *scope) []Finding {
-	v4, v6 := s.defaultLinks()
+func checkDefaultRoute(ctx context.Context, s *scope) []Finding {
+	v4, v6 := s.defaultLinks(ctx)
 	switch {
 	case len(v4) == 0 && len(v6) == 0:
 		return bad(Error, "sudo ip route add default via ADDRESS, and keep it in the network's configuration; on a network without a router any address of it will do",
@@ -85,8 +107,8 @@ func checkDefaultRoute(_ context.Context, s *scope) []Finding {
 }
 
 // checkMTU looks at the interfaces that packets of pods leave by.
-func checkMTU(_ context.Context, s *scope) []Finding {
-	v4, v6 := s.defaultLinks()
+func checkMTU(ctx context.Context, s *scope) []Finding {
+	v4, v6 := s.defaultLinks(ctx)
 	var seen []string
 	for _, link := range slices.Concat(v4, v6) {
 		text := s.text(path.Join("/sys/class/net", link, "mtu"))
