@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/durable"
 )
@@ -74,6 +76,12 @@ func (c Cleaner) walk(p place, found entries) error {
 		}
 		is, err := describeAs(file, d, p)
 		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if errors.Is(err, unix.ENAMETOOLONG) { // its directory is known
+			if d.IsDir() {
+				return fs.SkipDir
+			}
 			return nil
 		}
 		if err != nil {

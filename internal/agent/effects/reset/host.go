@@ -544,7 +544,7 @@ func (c Cleaner) swap(ctx context.Context, program string, names []string) error
 	return errors.Join(errs...)
 }
 
-// tool runs a program of the system, for as long as one may take.
+// tool runs a program of the system with a timeout.
 func (c Cleaner) tool(ctx context.Context, program string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()

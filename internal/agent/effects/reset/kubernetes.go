@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/slipway-dev/slipway/internal/durable"
 )
 
@@ -27,7 +29,7 @@ func (c Cleaner) ownFiles(rec *record) trace {
 }
 
 // pluginNames are those of the usual network plugins in the names of their configurations.
-var pluginNames = []string{"calico", "canal", "flannel", "cilium", "multus", "weave", "antrea", "kuberouter", "kube-router", "ovn-k", "kindnet", "whereabouts"}
+var pluginNames = []string{"calico", "canal", "flannel", "cilium", "multus", "weave", "antrea", "kuberouter", "kube-router", "ovn-k", "kindnet"}
 
 // pluginConfigs are configurations of known network plugins, on a host of which nobody knows what was there before.
 func (c Cleaner) pluginConfigs(rec *record) ([]string, error) {
@@ -153,10 +155,14 @@ func firstFile(dir string) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if err != nil || d.IsDir() {
+		deep := errors.Is(err, unix.ENAMETOOLONG)
+		if !deep && (err != nil || d.IsDir()) {
 			return err
 		}
 		found, err = filepath.Rel(dir, path)
+		if deep {
+			found, _, _ = strings.Cut(found, "/")
+		}
 		return errors.Join(errFound, err)
 	})
 	if errors.Is(err, errFound) {

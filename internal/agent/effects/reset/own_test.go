@@ -58,6 +58,59 @@ func TestNothingIsRemovedBelowAMount(t *testing.T) {
 	}
 }
 
+// TestDeepDirectories: directories below which nobody can name anything are named by the first one, and removed in the places of plugins and
+// of Kubernetes.
+func TestDeepDirectories(t *testing.T) {
+	h := fakehost.New(t)
+	mkdir(t, h, "/etc/cni", "/etc/kubernetes")
+	baseline := recorded(t, h)
+	deep := func(at string) {
+		t.Helper()
+		dir, err := os.OpenRoot(h.Root.Path(at))
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := strings.Repeat("d", 250)
+		for range 20 {
+			below, err := dir.OpenRoot(".")
+			if err == nil {
+				err = below.Mkdir(part, 0o755)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, err := below.OpenRoot(part)
+			if err = errors.Join(err, below.Close(), dir.Close()); err != nil {
+				t.Fatal(err)
+			}
+			dir = next
+		}
+		if err := errors.Join(dir.WriteFile("file", nil, 0o644), dir.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, at := range []string{"/etc/cni", "/etc/kubernetes", "/etc/own"} {
+		mkdir(t, h, at)
+		deep(at)
+	}
+	t.Cleanup(func() { // the test's own directory is removed by path
+		if dir, err := os.OpenRoot(h.Root.Path("/etc")); err == nil {
+			_ = errors.Join(dir.RemoveAll("own"), dir.RemoveAll("cni"), dir.RemoveAll("kubernetes"), dir.Close())
+		}
+	})
+	for _, l := range leftOf(t, h, baseline) {
+		if len(l) > 400 {
+			t.Errorf("what is left has %d bytes: %.100s", len(l), l)
+		}
+	}
+	if err := h.Executor.Cleaner.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}); err != nil {
+		t.Errorf("reset: %.300v", err)
+	}
+	if left := leftOf(t, h, baseline); !slices.Equal(left, []string{"directory /etc/own"}) {
+		t.Errorf("left is %.500q", left)
+	}
+}
+
 // TestUpgradeOfAPackage: a file that has just the content that its package brings is the package's doing.
 func TestUpgradeOfAPackage(t *testing.T) {
 	const conf, program, link, unit = "/etc/own.conf", "/usr/local/bin/own", "/etc/alternatives/own", "/etc/systemd/system/multi-user.target.wants/own.service"
@@ -103,8 +156,8 @@ func TestUpgradeOfAPackage(t *testing.T) {
 	}
 }
 
-// TestForgedPackage: what dpkg has of a package changes with its version alone. Whoever writes it by hand has no file of theirs
-// taken for the package's.
+// TestForgedPackage: what dpkg has of a package changes only with its version. A list that somebody edits has no file
+// pass as the package's.
 func TestForgedPackage(t *testing.T) {
 	const conf, program, link = "/etc/own.conf", "/usr/local/bin/own", "/etc/alternatives/own"
 	const later = ", which is not what it was before"
@@ -121,7 +174,7 @@ func TestForgedPackage(t *testing.T) {
 			"/var/lib/dpkg/status": status("2", "new"), packageInfo + "own:amd64.md5sums": sums("new"), packageInfo + "own:amd64.postinst": "new", packageInfo + "own:amd64.list": link + "\n",
 			conf: "new", program: "new",
 		}, link: "/usr/local/bin/own"},
-		"another file is taken over": {files: map[string]string{packageInfo + "own:amd64.list": "/etc\n"}},
+		"another package owns a file now": {files: map[string]string{packageInfo + "own:amd64.list": "/etc\n"}},
 		"a package that came": {files: map[string]string{
 			"/var/lib/dpkg/status": status("1", "old") + "\nPackage: own-too\nVersion: 1\n", packageInfo + "own-too.md5sums": sum("new") + "  usr/local/bin/own-too\n", "/usr/local/bin/own-too": "new",
 		}},

@@ -37,7 +37,7 @@ type packageFiles struct {
 func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
 	p.once.Do(func() { p.read(c) })
 	if strings.HasPrefix(ch.name, packageLists+"/") {
-		// dpkg writes the list of a package again when another one takes a file over.
+		// dpkg writes the list of a package again when another package gets one of its files.
 		return strings.HasSuffix(ch.name, ".list") || p.changed(packageOf(ch.name))
 	}
 	if ch.now == "" || isUnit(ch.name) && strings.HasPrefix(ch.now, "link ") {
@@ -131,7 +131,7 @@ func (c Cleaner) packageVersions(configuration func(pkg, file, sum string)) map[
 }
 
 // changed says whether a package came, went, or has another version than at the record: then its lists and scripts are others, too.
-// Of records without packages it is not known, and taken to be so.
+// Of records without packages it is not known: then it counts as changed.
 func (p *packageFiles) changed(pkg string) bool {
 	if p.before == nil || p.before.Packages == nil {
 		return true

@@ -26,7 +26,7 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 	if err != nil {
 		return err
 	}
-	var errs []error
+	errs := []error{c.removeDeep(names, before, mounted)}
 	gone := entries{}
 	for _, name := range slices.Backward(slices.Sorted(slices.Values(names))) {
 		p, _ := placeOf(name)
@@ -46,6 +46,40 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 		}
 	}
 	c.restartReaders(ctx, gone)
+	return errors.Join(errs...)
+}
+
+// deepPath is how long a path is, in bytes, below which there may be more than anybody can name: the kernel takes 4095 bytes.
+const deepPath = 3500
+
+// removeDeep removes directories of plugins' places, which came, with what is too deep in them for a name.
+func (c Cleaner) removeDeep(names []string, before, mounted entries) error {
+	came := map[string]bool{}
+	for _, name := range names {
+		came[name] = true
+	}
+	tops := map[string]bool{}
+	for _, name := range names {
+		if len(name) > deepPath && pluginPath(name) {
+			top := name
+			for came[path.Dir(top)] {
+				top = path.Dir(top)
+			}
+			tops[top] = true
+		}
+	}
+	var errs []error
+	for top := range tops {
+		below := func(point string) bool { return strings.HasPrefix(mountPoint(point)+"/", top+"/") }
+		if slices.ContainsFunc(slices.Collect(keys(mounted)), below) {
+			continue // that is named
+		}
+		err := c.reached(top, before)
+		if err == nil {
+			err = durable.WithParent(string(c.Root), top, func(d *durable.Dir, name string) error { return d.RemoveAll(name) })
+		}
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 

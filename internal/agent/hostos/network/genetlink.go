@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of what modules of the kernel add, this asks only those that are loaded: to ask for one by name has the kernel load it.
+// Of what kernel modules add, this reads only what is loaded: a request by name would load the module.
 
 // ipvsServices is where the kernel lists the virtual services of IPVS, by which kube-proxy and kube-router translate the addresses of
 // Services.

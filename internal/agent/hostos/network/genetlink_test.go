@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestVirtualServices: the kernel's list, as kube-proxy and kube-router fill it, and the messages that take services off it.
+// TestVirtualServices: the kernel's list, as kube-proxy and kube-router fill it, and the messages that delete services.
 func TestVirtualServices(t *testing.T) {
 	const list = `IP Virtual Server version 1.2.1 (size=4096)
 Prot LocalAddress:Port Scheduler Flags
@@ -42,7 +42,7 @@ FWM  00001234 mh mh-port
 	}
 	for _, broken := range []string{"TCP 0A600001 rr", "TCP 0A60:01BB rr", "TCP [fd00]:01BB rr", "FWM zz rr", "UDP 0A600001:xx rr"} {
 		if _, err := parseIPVS(broken); err == nil {
-			t.Errorf("%q is taken for a service", broken)
+			t.Errorf("%q counts as a service", broken)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func lookLinks() (map[string]string, error) {
 	return found, err
 }
 
-// listVLANs returns which VLANs bridges and their ports take, by the number of the interface, as ranges with the flags p of the one for packets
+// listVLANs returns the VLANs of bridges and their ports, by the number of the interface, as ranges with the flags p of the one for packets
 // without a tag and u of those that are sent without one: 1pu,10-20.
 func listVLANs(links []netlink.Link) (map[int]string, error) {
 	if !slices.ContainsFunc(links, func(l netlink.Link) bool { return l.Type() == "bridge" }) {

@@ -63,7 +63,7 @@ type Link struct {
 	Promiscuous bool
 	// MAC is the hardware address of hardware; that of others may change by itself.
 	MAC string
-	// AllMulticast is true when somebody has it take all packets to groups.
+	// AllMulticast is true when somebody switched on the reception of all multicast packets.
 	AllMulticast bool
 	// FiltersVLANs is true of a bridge that tells VLANs apart; VLANs are those of a bridge, or of a port: see listVLANs.
 	FiltersVLANs bool
@@ -191,7 +191,7 @@ func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 		_, link, _ := strings.Cut(name, " of ")
 		_, there := is["root of "+link]
 		_, known := was["root of "+link]
-		// It is of an interface that came, or went, which is compared itself; an older agent did not look at queues.
+		// It is of an interface that came, or went, which is compared itself; an older agent did not record queues.
 		return before == "" && !known || now == "" && !there || before == "mq " && strings.HasPrefix(now, "mq ") || sameFilters(before, now)
 	case NFTables:
 		return before == "table" && strings.HasPrefix(now, "table flags=") // which an older agent did not record
