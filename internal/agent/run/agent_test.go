@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -227,6 +228,47 @@ write_files:
 runcmd:
 - "true"
 `
+
+// TestOlderAPIServer: the CRDs of the management cluster are older than the agent, and somebody else writes to its part of the status. What
+// they know of a report arrives, the Lease says at once what does not, and the agent's fields become the agent's again.
+func TestOlderAPIServer(t *testing.T) {
+	level.Deep(t)
+	m := &manager{apiServer: startAPIServer(t, "capacity", "node"), life: time.Hour, requests: map[string][]byte{}}
+	m.allowRequests(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { m.run(ctx, t); close(done) }()
+	defer func() { cancel(); <-done }()
+	h, stateDir := fakehost.New(t), t.TempDir()
+	stop := runAgent(t, m, h, stateDir)
+	poll.Until(t, "the Host exists", func() error {
+		_, err := m.client.Resource(hosts).Namespace("ns").Get(t.Context(), "host-1", metav1.GetOptions{})
+		return err
+	})
+	reported := func(h *infrav1.Host) bool {
+		return h.Status.CleanProof != nil && h.Status.BootID == "boot-1" && len(h.Status.Addresses) == 2
+	}
+	awaitHost(t, m, "the parts of the report that the API knows", reported)
+	if h := m.host(t); h.Status.Capacity != nil || h.Status.Inventory.AgentVersion != "v1" {
+		t.Errorf("the API knows no capacity, and has %+v", h.Status)
+	}
+	poll.Until(t, "the Lease has what was refused", func() error {
+		if refused := m.lease(t).GetAnnotations()[infrav1.ReportRefusedAnnotation]; !strings.Contains(refused, "capacity: ") {
+			return fmt.Errorf("it says %q", refused)
+		}
+		return nil
+	})
+	stop()
+	other := fmt.Sprintf(`{"apiVersion": %q, "kind": "Host", "metadata": {"name": "host-1", "namespace": "ns"}, "status": {"bootID": "another", "addresses": []}}`, infrav1.GroupVersion)
+	if _, err := m.client.Resource(hosts).Namespace("ns").Patch(t.Context(), "host-1", types.ApplyPatchType, []byte(other), metav1.PatchOptions{FieldManager: "somebody", Force: ptr.To(true)}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	if h := m.host(t); h.Status.BootID != "another" {
+		t.Fatalf("the boot ID is %q", h.Status.BootID)
+	}
+	defer runAgent(t, m, h, stateDir)()
+	awaitHost(t, m, "the agent's own values", reported)
+}
 
 func TestAgentAgainstARealAPIServer(t *testing.T) {
 	level.Deep(t)
