@@ -82,7 +82,7 @@ func agent(p *plane, host, script string) {
 	p.on(host, "sh", "-ec", "cd /var/lib/slipway-agent; "+script)
 }
 
-// forced deletes objects whatever finalizers hold them.
+// forced deletes objects in spite of their finalizers.
 func forced(p *plane, objects ...string) {
 	p.t.Helper()
 	for _, object := range objects {
@@ -239,7 +239,7 @@ func lostWhileANode(t *testing.T, p *plane) {
 		return differs("Quarantined", p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase}"))
 	})
 	if out := p.on(worker, "sh", "-c", "ls /etc/kubernetes /etc/cni/net.d 2>/dev/null; pidof kubelet || true"); strings.Contains(out, ".conf") {
-		t.Errorf("left of the node is %q", out)
+		t.Errorf("leftovers of the node are %q", out)
 	}
 	clearedOnce(p, worker)
 }

@@ -67,8 +67,8 @@ func TestDevicesOfStorage(t *testing.T) {
 		"block device loop of /var/lib/kubelet/volume.img", "block device mapping luks-pvc", "block device nbd0", "block device rbd7", "block device zram0",
 		"directory /etc/iscsi/nodes/iqn.2019-10.io.longhorn:pvc-1",
 	}
-	if left := leftOf(t, h, baseline); !slices.Equal(left, want) {
-		t.Errorf("left is %q, want %q", left, want)
+	if found := leftOf(t, h, baseline); !slices.Equal(found, want) {
+		t.Errorf("leftovers are %q, want %q", found, want)
 	}
 	busy := true
 	h.Programs.Does = func(line string) error {
@@ -108,8 +108,8 @@ func TestDevicesOfStorage(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if left := leftOf(t, h, baseline); !slices.Equal(left, []string{"block device drbd1"}) {
-		t.Errorf("left is %q", left)
+	if found := leftOf(t, h, baseline); !slices.Equal(found, []string{"block device drbd1"}) {
+		t.Errorf("leftovers are %q", found)
 	}
 	if _, err := os.Lstat(filepath.Join(string(h.Root), "/etc/iscsi/nodes/own")); err != nil {
 		t.Error(err)
@@ -125,7 +125,7 @@ func TestWhatRunsLater(t *testing.T) {
 		put(t, h, path, "")
 	}
 	want := []string{"file /run/systemd/transient/evil.timer", "file /var/lib/iscsi/nodes/a", "file /var/lib/systemd/linger/root", "file /var/spool/at/a0001"}
-	if left := leftOf(t, h, baseline); !slices.Equal(left, want) {
-		t.Errorf("left is %q, want %q", left, want)
+	if found := leftOf(t, h, baseline); !slices.Equal(found, want) {
+		t.Errorf("leftovers are %q, want %q", found, want)
 	}
 }

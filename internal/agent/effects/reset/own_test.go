@@ -58,7 +58,7 @@ func TestNothingIsRemovedBelowAMount(t *testing.T) {
 	}
 }
 
-// TestDeepDirectories: directories below which nobody can name anything are named by the first one, and removed in the places of plugins and
+// TestDeepDirectories: directories below which nobody can name anything are named by the first one, and removed from the directories of plugins and
 // of Kubernetes.
 func TestDeepDirectories(t *testing.T) {
 	h := fakehost.New(t)
@@ -100,14 +100,14 @@ func TestDeepDirectories(t *testing.T) {
 	})
 	for _, l := range leftOf(t, h, baseline) {
 		if len(l) > 400 {
-			t.Errorf("what is left has %d bytes: %.100s", len(l), l)
+			t.Errorf("a leftover has %d bytes: %.100s", len(l), l)
 		}
 	}
 	if err := h.Executor.Cleaner.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}); err != nil {
 		t.Errorf("reset: %.300v", err)
 	}
-	if left := leftOf(t, h, baseline); !slices.Equal(left, []string{"directory /etc/own"}) {
-		t.Errorf("left is %.500q", left)
+	if found := leftOf(t, h, baseline); !slices.Equal(found, []string{"directory /etc/own"}) {
+		t.Errorf("leftovers are %.500q", found)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestForgedPackage(t *testing.T) {
 	for name, c := range map[string]struct {
 		files map[string]string
 		link  string
-		left  []string
+		want  []string
 	}{
 		"an upgrade": {files: map[string]string{
 			"/var/lib/dpkg/status": status("2", "new"), packageInfo + "own:amd64.md5sums": sums("new"), packageInfo + "own:amd64.postinst": "new", packageInfo + "own:amd64.list": link + "\n",
@@ -180,23 +180,23 @@ func TestForgedPackage(t *testing.T) {
 		}},
 		"a forged sum": {
 			files: map[string]string{packageInfo + "own:amd64.md5sums": sums("evil"), program: "evil"},
-			left:  []string{"file " + program + later, "file " + packageInfo + "own:amd64.md5sums" + later},
+			want:  []string{"file " + program + later, "file " + packageInfo + "own:amd64.md5sums" + later},
 		},
 		"a forged sum of a configuration file": {
 			files: map[string]string{"/var/lib/dpkg/status": status("1", "evil"), conf: "evil"},
-			left:  []string{"file " + conf + later},
+			want:  []string{"file " + conf + later},
 		},
 		"a list of no package": {
 			files: map[string]string{packageInfo + "evil.md5sums": sum("evil") + "  usr/local/bin/evil\n", "/usr/local/bin/evil": "evil"},
-			left:  []string{"file /usr/local/bin/evil", "file " + packageInfo + "evil.md5sums"},
+			want:  []string{"file /usr/local/bin/evil", "file " + packageInfo + "evil.md5sums"},
 		},
 		"a forged list": {
 			files: map[string]string{packageInfo + "own:amd64.list": link + "\n/usr/local/bin/own\n"}, link: "/usr/local/bin/own",
-			left: []string{"file " + link},
+			want: []string{"file " + link},
 		},
 		"a script that dpkg runs": {
 			files: map[string]string{packageInfo + "own:amd64.postinst": "evil", packageInfo + "own:amd64.postrm": "evil"},
-			left:  []string{"file " + packageInfo + "own:amd64.postinst" + later, "file " + packageInfo + "own:amd64.postrm"},
+			want:  []string{"file " + packageInfo + "own:amd64.postinst" + later, "file " + packageInfo + "own:amd64.postrm"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,8 +217,8 @@ func TestForgedPackage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if left := leftOf(t, h, baseline); !slices.Equal(left, c.left) {
-				t.Errorf("left is %q, want %q", left, c.left)
+			if found := leftOf(t, h, baseline); !slices.Equal(found, c.want) {
+				t.Errorf("leftovers are %q, want %q", found, c.want)
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries
 // deepPath is how long a path is, in bytes, below which there may be more than anybody can name: the kernel takes 4095 bytes.
 const deepPath = 3500
 
-// removeDeep removes directories of plugins' places, which came, with what is too deep in them for a name.
+// removeDeep removes new directories of plugins with what is too deep in them for a name.
 func (c Cleaner) removeDeep(names []string, before, mounted entries) error {
 	came := map[string]bool{}
 	for _, name := range names {

@@ -41,7 +41,7 @@ func keptPaths(state journal.State) []string {
 
 // Keep records what files are before the agent changes them for a bootstrap. One that is not there
 // goes with the reset, with the directories that are made for it; the content of others is kept in
-// the agent's store. withContent false keeps mode and owner alone: others may write to the file
+// the agent's store. withContent false keeps only mode and owner: others may write to the file
 // meanwhile.
 func (c Cleaner) Keep(paths []string, withContent bool, progress operation.Progress) error {
 	for _, name := range paths {
