@@ -67,25 +67,15 @@ func (c Cleaner) walk(p place, found entries) error {
 			return err
 		}
 		inner, _ := placeOf(name)
-		skipped := len(p.extensions) > 0 && !slices.Contains(p.extensions, path.Ext(name))
-		if rest != "" && (skipped || isUnrecorded(name) || inner.path != p.path) {
+		if rest != "" && (p.skips(name) || inner.path != p.path) {
 			if d.IsDir() {
 				return fs.SkipDir
 			}
 			return nil
 		}
 		is, err := describeAs(file, d, p)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if errors.Is(err, unix.ENAMETOOLONG) { // its directory is known
-			if d.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
 		if err != nil {
-			return err
+			return unlessUnnamable(err, d)
 		}
 		if rest == "" && moved != "" {
 			is = moved
@@ -96,6 +86,24 @@ func (c Cleaner) walk(p place, found entries) error {
 		}
 		return nil
 	})
+}
+
+// skips says whether what is at a path below the place is not recorded.
+func (p place) skips(name string) bool {
+	return len(p.extensions) > 0 && !slices.Contains(p.extensions, path.Ext(name)) || isUnrecorded(name)
+}
+
+// unlessUnnamable is the error of reading a file that a walk found: of one that went meanwhile, or has too long a path, its directory is known.
+func unlessUnnamable(err error, d fs.DirEntry) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.ENAMETOOLONG) && d.IsDir():
+		return fs.SkipDir
+	case errors.Is(err, unix.ENAMETOOLONG):
+		return nil
+	}
+	return err
 }
 
 // candidate is a file whose content may be kept. Those of network plugins come first, and those of /etc before others.

@@ -73,7 +73,7 @@ func parseIPVS(list string) ([]virtualService, error) {
 			} else if strings.HasPrefix(address, "[") {
 				ip, err = netip.ParseAddr(strings.Trim(address, "[]"))
 			} else {
-				raw := []byte(nil)
+				var raw []byte
 				if raw, err = hex.DecodeString(address); err == nil && len(raw) == 4 {
 					ip = netip.AddrFrom4([4]byte(raw))
 				}

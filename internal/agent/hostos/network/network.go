@@ -188,16 +188,21 @@ func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 		// The program that keeps it alive has found another one, or ends.
 		return before != "" && (strings.Contains(before, `"managed":true`) || strings.Contains(before, fmt.Sprintf(`"flags":%d`, extLearned)))
 	case Qdiscs:
-		_, link, _ := strings.Cut(name, " of ")
-		_, there := is["root of "+link]
-		_, known := was["root of "+link]
-		// It is of an interface that came, or went, which is compared itself; an older agent did not record queues.
-		return before == "" && !known || now == "" && !there || before == "mq " && strings.HasPrefix(now, "mq ") || sameFilters(before, now)
+		return ownQdisc(name, before, now, was, is)
 	case NFTables:
 		return before == "table" && strings.HasPrefix(now, "table flags=") // which an older agent did not record
 	case Rules, IPTables, IPSets, XFRM, Nexthops, Programs, IPVS, FOU:
 	}
 	return false
+}
+
+// ownQdisc says so of a queueing discipline.
+func ownQdisc(name, before, now string, was, is map[string]string) bool {
+	_, link, _ := strings.Cut(name, " of ")
+	_, there := is["root of "+link]
+	_, known := was["root of "+link]
+	// It is of an interface that came, or went, which is compared itself; an older agent did not record queues.
+	return before == "" && !known || now == "" && !there || before == "mq " && strings.HasPrefix(now, "mq ") || sameFilters(before, now)
 }
 
 // another says whether the interface of an address has another one of the same family.
