@@ -23,6 +23,7 @@ func addKnownTypes(s *runtime.Scheme) error {
 		&HostApprovalPolicy{}, &HostApprovalPolicyList{},
 		&HostCluster{}, &HostClusterList{},
 		&HostClusterTemplate{}, &HostClusterTemplateList{},
+		&HostLogRequest{}, &HostLogRequestList{},
 		&HostMachine{}, &HostMachineList{},
 		&HostMachineTemplate{}, &HostMachineTemplateList{},
 		&HostMachinePool{}, &HostMachinePoolList{},

@@ -69,6 +69,11 @@ func (f *managementFlags) open(cmd *cobra.Command) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.session(cluster)
+}
+
+// session connects to a management cluster.
+func (f *managementFlags) session(cluster *management.Cluster) (*session, error) {
 	c, err := cluster.Client()
 	if err != nil {
 		return nil, err

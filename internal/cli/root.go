@@ -87,7 +87,7 @@ func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	}
 	command.AddCommand(hostListCommand(p), hostAddCommand(p), hostRemoveCommand(p), hostTokenCommand(p), hostApproveCommand(p), hostAssignCommand(p),
 		hostAdoptCommand(p), hostResetCommand(p), hostClearCommand(p),
-		hostCordonCommand(p), hostUncordonCommand(p), hostEvacuateCommand(p), hostRebootCommand(p))
+		hostCordonCommand(p), hostUncordonCommand(p), hostEvacuateCommand(p), hostRebootCommand(p), hostLogsCommand(p))
 	command.AddCommand(own...)
 	return command
 }

@@ -45,6 +45,9 @@ type Plane interface {
 	// LocalHosts are its hosts on this machine, as they are seen from outside of them;
 	// they are known when the plane does not run, too.
 	LocalHosts(ctx context.Context) ([]LocalHost, error)
+	// LocalLog writes the last lines of the log of a service of one of them, and with follow what is
+	// added until the context ends. Without a service of that name it says which there are.
+	LocalLog(ctx context.Context, out io.Writer, host, service string, lines int, follow bool) error
 	// Records are the logs and the metrics of the plane, and with hosts the logs of its
 	// local hosts. Of a plane that does not run there are those that it left.
 	Records(ctx context.Context, hosts bool) ([]Record, error)

@@ -36,9 +36,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return nil
 }
 
-// CacheByObject keeps the cache to the Leases, Roles and RoleBindings of hosts and to
-// the Secrets that hand agents over. A manager without it would hold those of the
-// whole cluster.
+// CacheByObject keeps the cache to the Leases, Roles and RoleBindings of hosts, to
+// the Secrets that hand agents over, and to HostLogRequests without the logs in them. A manager
+// without it would hold those of the whole cluster.
 func CacheByObject() (map[client.Object]cache.ByObject, error) {
 	ofHosts, err := labels.NewRequirement(infrav1.HostLabel, selection.Exists, nil)
 	if err != nil {
@@ -46,9 +46,18 @@ func CacheByObject() (map[client.Object]cache.ByObject, error) {
 	}
 	selected := cache.ByObject{Label: labels.NewSelector().Add(*ofHosts)}
 	return map[client.Object]cache.ByObject{
-		&coordinationv1.Lease{}: selected,
-		&rbacv1.Role{}:          selected,
-		&rbacv1.RoleBinding{}:   selected,
-		&corev1.Secret{}:        {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, infrav1.HandOverSecretName)},
+		&infrav1.HostLogRequest{}: {Transform: withoutLog},
+		&coordinationv1.Lease{}:   selected,
+		&rbacv1.Role{}:            selected,
+		&rbacv1.RoleBinding{}:     selected,
+		&corev1.Secret{}:          {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, infrav1.HandOverSecretName)},
 	}, nil
+}
+
+// withoutLog takes the log out of a HostLogRequest.
+func withoutLog(o any) (any, error) {
+	if request, ok := o.(*infrav1.HostLogRequest); ok {
+		request.Status.Text = ""
+	}
+	return o, nil
 }

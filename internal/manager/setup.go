@@ -52,7 +52,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		return err
 	}
 	for _, setup := range []func(context.Context, ctrl.Manager, Options) error{
-		setupHost, setupSecretAccess, setupHandOver, setupEnrollment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
+		setupHost, setupSecretAccess, setupHandOver, setupLogs, setupEnrollment, setupHostCluster, setupHostMachine, setupHostMachinePool, setupHostMachineTemplate,
 		setupAgentRelease, setupInPlaceUpdates, setupHostBundles,
 	} {
 		if err := setup(ctx, mgr, o); err != nil {
@@ -137,6 +137,16 @@ func setupHandOver(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		APIReader: mgr.GetAPIReader(),
 		Recorder:  mgr.GetEventRecorder(reportedBy),
 		Clock:     clock.RealClock{},
+	}).SetupWithManager(ctx, mgr, concurrency(1, o))
+}
+
+func setupLogs(ctx context.Context, mgr ctrl.Manager, o Options) error {
+	return (&host.LogReconciler{
+		Client:      mgr.GetClient(),
+		APIReader:   mgr.GetAPIReader(),
+		Recorder:    mgr.GetEventRecorder(reportedBy),
+		Clock:       clock.RealClock{},
+		WatchFilter: o.WatchFilter,
 	}).SetupWithManager(ctx, mgr, concurrency(1, o))
 }
 

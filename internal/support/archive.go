@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/slipway-dev/slipway/internal/support/redact"
+	"github.com/slipway-dev/slipway/internal/redact"
 )
 
 // Root is the folder of the archive in which everything is.

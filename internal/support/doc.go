@@ -1,5 +1,5 @@
 // Package support writes the archive of `slipway support-bundle`: what others need to find
-// out what is wrong, without the secrets that internal/support/redact knows.
+// out what is wrong, without the secrets that internal/redact knows.
 //
 //	summary.md                       findings, what is missing, what is where
 //	doctor.json                      the report of doctor
@@ -11,7 +11,7 @@
 //	hosts/HOST/                      logs of its local hosts, on request
 //	missing.txt                      what could not be had, and why
 //
-// Everything passes internal/support/redact on its way into the archive: there is no other
+// Everything passes internal/redact on its way into the archive: there is no other
 // way. Stages are an ordered slice; what one of them cannot get is told in the bundle and
 // holds up none of the others.
 //

@@ -34,8 +34,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/redact"
 	"github.com/slipway-dev/slipway/internal/status"
-	"github.com/slipway-dev/slipway/internal/support/redact"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 

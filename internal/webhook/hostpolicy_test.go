@@ -26,7 +26,7 @@ const manager = "system:serviceaccount:slipway-system:slipway-manager"
 // installPolicies limits what agents write, who orders hosts, which certificates the manager approves and which
 // Secrets it changes, and gives it its rights, as the release does.
 func installPolicies() error {
-	for _, file := range []string{"admission/agent_policy.yaml", "admission/host_policy.yaml", "admission/certificate_policy.yaml", "admission/token_policy.yaml", "admission/hand_over_policy.yaml"} {
+	for _, file := range []string{"admission/agent_policy.yaml", "admission/host_policy.yaml", "admission/certificate_policy.yaml", "admission/token_policy.yaml", "admission/hand_over_policy.yaml", "admission/log_policy.yaml"} {
 		data, err := config.FS.ReadFile(file)
 		if err != nil {
 			return err

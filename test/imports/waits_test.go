@@ -27,6 +27,7 @@ var timed = map[string]struct {
 	"internal/agent/core/software_test.go":                        {1, "a desired state that comes meanwhile must not be missed"},
 	"internal/agent/effects/holders_test.go":                      {2, "in a bubble of its callers; the lifetime of an address, played"},
 	"internal/agent/hostos/command/command_test.go":               {1, "the end of a context is the subject"},
+	"internal/agent/hostlog/hostlog_test.go":                      {10, "in bubbles"},
 	"internal/agent/link/enroll/enroll_test.go":                   {1, "a start that nobody decides is ended; how far it came is counted"},
 	"internal/agent/link/handover/keeper_test.go":                 {1, "as above"},
 	"internal/agent/link/watch_test.go":                           {1, "in a bubble of its callers"},

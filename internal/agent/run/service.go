@@ -11,6 +11,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostlog"
 	"github.com/slipway-dev/slipway/internal/agent/link"
 	"github.com/slipway-dev/slipway/internal/agent/link/enroll"
 	"github.com/slipway-dev/slipway/internal/agent/link/handover"
@@ -76,8 +77,11 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 		Namespace: s.Options.Namespace, HostName: s.Options.HostName, HostID: s.Options.HostID, Configured: cmp.Or(s.Configured, s.Options.Namespace),
 		Session: session, Progress: s.progress, Log: s.Log,
 	})
+	logs := hostlog.New(hostlog.Options{
+		Namespace: s.Options.Namespace, HostName: s.Options.HostName, Requests: client, Read: hostlog.Journal, Now: time.Now, Log: s.Log,
+	})
 	session.OnGone(func() { keeper.Unserved(nil) })
-	if served, err = link.New(s.options(session, keeper, follower)); err != nil {
+	if served, err = link.New(s.options(session, keeper, follower, logs)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -93,6 +97,10 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 		group.Go(func() error { return s.Serving(ctx, served, session) })
 	}
 	if !s.Options.Trial {
+		group.Go(func() error {
+			logs.Run(ctx)
+			return nil
+		})
 		group.Go(func() error {
 			keeper.Run(ctx)
 			cancel()
@@ -111,13 +119,14 @@ func (s *Service) serve(ctx context.Context, session *enroll.Session) error {
 }
 
 // options of an agent in one management cluster.
-func (s *Service) options(session *enroll.Session, keeper *handover.Keeper, follower *handover.Follower) link.Options {
+func (s *Service) options(session *enroll.Session, keeper *handover.Keeper, follower *handover.Follower, logs *hostlog.Answerer) link.Options {
 	o := s.Options
 	o.Config, o.Journal, o.HandOver = session.Config(), s.Journal, keeper
 	o.Disconnected, o.Refused, o.CertificateExpires = session.CloseConnections, session.Refused, session.Expires
 	o.Served = func(h *infrav1.Host) {
 		session.Served()
 		follower.Served(h)
+		logs.Served(h)
 		if s.Options.Served != nil {
 			s.Options.Served(h)
 		}

@@ -31,7 +31,7 @@ func (r *Reconciler) ensureLease(ctx context.Context, s *scope) (bool, error) {
 	}
 	name := s.host.Name
 	lease := &coordinationv1.Lease{ObjectMeta: named(s.host, name)}
-	if err := r.own(s.host, lease); err != nil {
+	if err := own(r.Client, s.host, lease); err != nil {
 		return false, err
 	}
 	if err := r.annotate(ctx, s.host, lease, true); err != nil {
@@ -122,35 +122,39 @@ func told(lease *coordinationv1.Lease) bool {
 // ensureRBAC gives the agent its host and its heartbeat. What of Secrets it may read
 // is up to the SecretAccessReconciler.
 func (r *Reconciler) ensureRBAC(ctx context.Context, s *scope) (bool, error) {
-	name := RoleName(s.host.Name)
-	role := &rbacv1.Role{ObjectMeta: named(s.host, name)}
-	err := r.apply(ctx, s.host, role, func() error {
-		role.Rules = agentRules(s.host)
-		return r.own(s.host, role)
+	return true, grantRole(ctx, r.Client, r.APIReader, s.host, RoleName(s.host.Name), agentRules(s.host))
+}
+
+// grantRole gives the agent of a host a Role of that name, which goes with the host.
+func grantRole(ctx context.Context, c client.Client, live client.Reader, h *infrav1.Host, name string, rules []rbacv1.PolicyRule) error {
+	role := &rbacv1.Role{ObjectMeta: named(h, name)}
+	err := apply(ctx, c, live, h, role, func() error {
+		role.Rules = rules
+		return own(c, h, role)
 	})
 	if err != nil {
-		return false, fmt.Errorf("apply Role %s: %w", name, err)
+		return fmt.Errorf("apply Role %s: %w", name, err)
 	}
-	binding := &rbacv1.RoleBinding{ObjectMeta: named(s.host, name)}
-	err = r.apply(ctx, s.host, binding, func() error {
-		if err := bind(ctx, r.Client, binding); err != nil {
+	binding := &rbacv1.RoleBinding{ObjectMeta: named(h, name)}
+	err = apply(ctx, c, live, h, binding, func() error {
+		if err := bind(ctx, c, binding); err != nil {
 			return err
 		}
-		binding.Subjects = subjects(s.host)
-		return r.own(s.host, binding)
+		binding.Subjects = subjects(h)
+		return own(c, h, binding)
 	})
 	if err != nil {
-		return false, fmt.Errorf("apply RoleBinding %s: %w", name, err)
+		return fmt.Errorf("apply RoleBinding %s: %w", name, err)
 	}
-	return true, nil
+	return nil
 }
 
 // apply makes a Role or RoleBinding, or brings it up to date. One that is there and that the
 // cache does not have fails this time.
-func (r *Reconciler) apply(ctx context.Context, h *infrav1.Host, o client.Object, mutate controllerutil.MutateFn) error {
-	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, o, mutate)
+func apply(ctx context.Context, c client.Client, live client.Reader, h *infrav1.Host, o client.Object, mutate controllerutil.MutateFn) error {
+	_, err := controllerutil.CreateOrUpdate(ctx, c, o, mutate)
 	if apierrors.IsAlreadyExists(err) {
-		return errors.Join(err, reclaim(ctx, r.Client, r.APIReader, o, func() bool { return metav1.IsControlledBy(o, h) }))
+		return errors.Join(err, reclaim(ctx, c, live, o, func() bool { return metav1.IsControlledBy(o, h) }))
 	}
 	return err
 }
@@ -204,12 +208,12 @@ func named(h *infrav1.Host, name string) metav1.ObjectMeta {
 
 // own ties an object to its host: it goes with the host, and the label brings it
 // into the cache of the manager.
-func (r *Reconciler) own(h *infrav1.Host, o client.Object) error {
+func own(c client.Client, h *infrav1.Host, o client.Object) error {
 	labels := o.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[infrav1.HostLabel] = format.MustFormatValue(h.Name)
 	o.SetLabels(labels)
-	return controllerutil.SetControllerReference(h, o, r.Client.Scheme())
+	return controllerutil.SetControllerReference(h, o, c.Scheme())
 }

@@ -100,6 +100,39 @@ func (r *HandOverReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manage
 	return nil
 }
 
+// SetupWithManager watches HostLogRequests, and the Hosts that come, go or name some.
+func (r *LogReconciler) SetupWithManager(_ context.Context, mgr ctrl.Manager, options controller.Options) error {
+	err := ctrl.NewControllerManagedBy(mgr).
+		Named("hostlogs").
+		WithOptions(options).
+		For(&infrav1.Host{}, builder.WithPredicates(namesLogs())).
+		Watches(&infrav1.HostLogRequest{}, handler.EnqueueRequestsFromMapFunc(logToHost)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of HostLogRequests: %w", err)
+	}
+	return nil
+}
+
+func logToHost(_ context.Context, o client.Object) []reconcile.Request {
+	request, ok := o.(*infrav1.HostLogRequest)
+	if !ok {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: request.Namespace, Name: request.Spec.HostName}}}
+}
+
+// namesLogs passes changes of which requests a Host names, and Hosts that come with such names or go.
+func namesLogs() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetAnnotations()[infrav1.LogRequestsAnnotation] != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetAnnotations()[infrav1.LogRequestsAnnotation] != e.ObjectNew.GetAnnotations()[infrav1.LogRequestsAnnotation]
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
 func toHandOver(_ context.Context, o client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: o.GetNamespace(), Name: infrav1.HandOverSecretName}}}
 }

@@ -1,9 +1,10 @@
 // Command slipway-sandbox is the small process beside each large one. It runs local hosts: it launches them, is their
-// PID 1, runs commands on them and, called as systemctl, speaks to their PID 1. And it starts the plane of `slipway up`
+// PID 1, runs commands on them and, called as systemctl or journalctl, answers as those do. And it starts the plane of `slipway up`
 // again when that crashes. People use it through `slipway host` and `slipway up`.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,6 +26,13 @@ func main() {
 	args := os.Args
 	if filepath.Base(args[0]) == "systemctl" {
 		os.Exit(systemctl(args[1:]))
+	}
+	if filepath.Base(args[0]) == "journalctl" {
+		if err := sandbox.Journalctl(context.Background(), args[1:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "journalctl:", err)
+			os.Exit(1)
+		}
+		return
 	}
 	if len(args) < 3 {
 		fmt.Fprint(os.Stderr, usage)

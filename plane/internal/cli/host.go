@@ -16,7 +16,7 @@ import (
 // hostCommands are those for local hosts.
 func hostCommands(g *global) []*cobra.Command {
 	return []*cobra.Command{
-		hostShellCommand(g), hostLogsCommand(g),
+		hostShellCommand(g),
 		hostAction(g, "power-cycle", "Cut the power of a local host and switch it on again",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.PowerCycle(ctx, host) }),
 		hostAction(g, "power-off", "Cut the power of a local host and leave it off",

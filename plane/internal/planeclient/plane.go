@@ -2,6 +2,8 @@ package planeclient
 
 import (
 	"context"
+	"io"
+	"os"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,6 +12,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
+	"github.com/slipway-dev/slipway/plane/internal/sandbox"
 	"github.com/slipway-dev/slipway/plane/internal/service"
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
@@ -82,6 +85,11 @@ func (p Plane) Kubeconfig() (management.Kubeconfig, error) { return OwnKubeconfi
 // WorkloadKubeconfig leads to a port of this machine that the plane forwards.
 func (p Plane) WorkloadKubeconfig(ctx context.Context, reader client.Reader, cluster client.ObjectKey) (management.Kubeconfig, error) {
 	return WorkloadKubeconfig(ctx, p.Instance, reader, cluster)
+}
+
+// LocalLog writes the log of a service of a local host.
+func (p Plane) LocalLog(ctx context.Context, out io.Writer, host, service string, lines int, follow bool) error {
+	return sandbox.ShowLog(ctx, out, func() (*os.File, error) { return p.Manager.OpenLog(host, service, "") }, lines, follow)
 }
 
 // LocalHosts looks at the hosts from outside.

@@ -50,6 +50,8 @@ func baseFiles(s Spec) []File {
 		// Both, since the machine's own systemctl is in /usr/bin.
 		{Path: "/usr/local/bin/systemctl", Target: filepath.Join(programMount, "slipway-sandbox")},
 		{Path: "/usr/bin/systemctl", Target: filepath.Join(programMount, "slipway-sandbox")},
+		{Path: "/usr/local/bin/journalctl", Target: filepath.Join(programMount, "slipway-sandbox")},
+		{Path: "/usr/bin/journalctl", Target: filepath.Join(programMount, "slipway-sandbox")},
 	}
 	for _, name := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "runc"} {
 		files = append(files, File{Path: filepath.Join("/usr/local/bin", name), Target: filepath.Join(bundleMount, "bin", name)})

@@ -27,6 +27,8 @@ var elsewhere = map[judge.Right]string{
 	{Group: "", Resource: "secrets", Verb: "patch"}:                                                 "hand-over: TestHandOverIsSignedAndReadable of internal/controller/host",
 	{Group: "", Resource: "secrets", Verb: "delete"}:                                                "enrollment: TestUsedUpTokenGoes of internal/controller/host",
 	{Group: "infrastructure.slipway.dev", Resource: "agentreleases/status", Verb: "patch"}:          "updates of agents: TestRollout of internal/controller/agentrelease",
+	{Group: "infrastructure.slipway.dev", Resource: "hostlogrequests", Verb: "delete"}:              "logs of hosts: TestLogRequests of internal/controller/host",
+	{Group: "infrastructure.slipway.dev", Resource: "hostlogrequests/status", Verb: "patch"}:        "logs of hosts: TestLogRequests of internal/controller/host",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs", Verb: "patch"}:                 "extensions: internal/controller/extensionconfig",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs/status", Verb: "patch"}:          "extensions: internal/controller/extensionconfig",
 }

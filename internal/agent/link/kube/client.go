@@ -35,7 +35,7 @@ var (
 )
 
 func init() {
-	scheme.AddKnownTypes(infrav1.GroupVersion, &infrav1.Host{})
+	scheme.AddKnownTypes(infrav1.GroupVersion, &infrav1.Host{}, &infrav1.HostLogRequest{})
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Secret{})
 	scheme.AddKnownTypes(coordinationv1.SchemeGroupVersion, &coordinationv1.Lease{})
 	scheme.AddKnownTypes(rbacv1.SchemeGroupVersion, &rbacv1.Role{}, &rbacv1.RoleBinding{})
@@ -110,6 +110,26 @@ func (c *Client) ApplyHostStatus(ctx context.Context, host *infrav1.Host) error 
 	return c.infra.Patch(types.ApplyPatchType).Namespace(host.Namespace).Resource("hosts").Name(host.Name).SubResource("status").
 		Param("fieldManager", FieldManager).Param("force", "true").
 		Body(body).Do(ctx).Error()
+}
+
+// GetLogRequest reads a HostLogRequest.
+func (c *Client) GetLogRequest(ctx context.Context, namespace, name string) (*infrav1.HostLogRequest, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	request := &infrav1.HostLogRequest{}
+	return request, c.infra.Get().Namespace(namespace).Resource("hostlogrequests").Name(name).Do(ctx).Into(request)
+}
+
+// PatchLogRequest writes the fields of the status of a HostLogRequest that are set.
+func (c *Client) PatchLogRequest(ctx context.Context, namespace, name string, status infrav1.HostLogRequestStatus) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	body, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		return err
+	}
+	return c.infra.Patch(types.MergePatchType).Namespace(namespace).Resource("hostlogrequests").Name(name).SubResource("status").
+		Param("fieldManager", FieldManager).Body(body).Do(ctx).Error()
 }
 
 // GetLease reads a Lease.

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -12,6 +13,10 @@ const Mark = "REDACTED"
 // named is the name of a credential and what parts it from the value, in JSON, YAML, headers,
 // forms and logs.
 const named = `(?i)((?:authorization|client-key-data|client-certificate-data|pass(?:word|wd|phrase)?|secret|token|api[_-]?key|private[_-]?key|access[_-]?key|credentials?)\\?["']?[ \t]*[:=][ \t]*)`
+
+// names are words of which one is in all that named matches, in lower case: text without any
+// is ten times as fast.
+var names = []string{"authorization", "client-certificate-data", "pass", "secret", "token", "key", "credential"}
 
 // patterns of credentials in text, in the order in which they are replaced.
 var patterns = []struct {
@@ -41,7 +46,12 @@ var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{60,}={0,2}`)
 // Text returns text without what looks like a credential and without what was learned.
 func (r *Redactor) Text(text string) string {
 	text = r.known().Replace(text)
+	lower := strings.ToLower(text)
+	suspect := slices.ContainsFunc(names, func(name string) bool { return strings.Contains(lower, name) })
 	for _, p := range patterns {
+		if !suspect && strings.HasPrefix(p.find.String(), named) {
+			continue
+		}
 		text = p.find.ReplaceAllString(text, p.by)
 	}
 	return encoded.ReplaceAllStringFunc(text, func(run string) string {

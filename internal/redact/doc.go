@@ -4,7 +4,9 @@
 // Three nets lie one below the other. Of an object, fields that can carry credentials are
 // replaced by what they are called, whatever is in them (Object). Of all text, what looks
 // like a credential is replaced (Text). And values that were seen in Secrets (Learn) are
-// replaced wherever they turn up.
+// replaced wherever they turn up. Of text that comes line by line, Lines also takes out keys that go
+// over several lines.
 //
-// It imports nothing of this repository. It is imported by internal/support.
+// It imports nothing of this repository. It is imported by internal/support and
+// internal/agent/hostlog.
 package redact

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/management"
+)
+
+// logUnits are what hosts write logs of, by the names of --unit.
+var logUnits = []infrav1.HostLogUnit{infrav1.HostLogAgent, infrav1.HostLogContainerd, infrav1.HostLogKernel, infrav1.HostLogKubelet}
+
+func unitNames() []string {
+	names := make([]string, len(logUnits))
+	for i, u := range logUnits {
+		names[i] = strings.ToLower(string(u))
+	}
+	return names
+}
+
+// logsPatience is how long an answer may take that does not follow a log.
+const logsPatience = 2 * time.Minute
+
+// logFlags say what is read of a log.
+type logFlags struct {
+	managementFlags
+	unit   string
+	since  time.Duration
+	lines  int
+	follow bool
+}
+
+func hostLogsCommand(p *Program) *cobra.Command {
+	f := &logFlags{managementFlags: managementFlags{program: p}}
+	command := &cobra.Command{
+		Use:   "logs HOST [UNIT]",
+		Short: "Show the log of a host's agent, kubelet, containerd or kernel",
+		Long: `Show the log of a part of a host: agent (default), kubelet, containerd or kernel. The agent of the
+host reads it, over its own connection to the management cluster (HostLogRequest): at most 5000 lines
+of the past and 256 KiB in one answer, without likely credentials, and none from before the
+Host was created. An event of the Host says who reads. With -f it goes on for 15 minutes.
+
+It needs the verbs create, watch and delete on hostlogrequests.`,
+		Example: `  slipway host logs rack1-a --unit kubelet --since 10m -n prod
+  slipway host logs rack1-a -f -n prod`,
+		Args: cobra.RangeArgs(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, complete string) ([]string, cobra.ShellCompDirective) {
+			switch len(args) {
+			case 0:
+				return f.completeHosts()(cmd, args, complete)
+			case 1:
+				return unitNames(), cobra.ShellCompDirectiveNoFileComp
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				f.unit = args[1]
+			}
+			switch {
+			case f.lines < 1 || f.lines > infrav1.HostLogMaxLines:
+				return fmt.Errorf("--tail %d: want a number from 1 to %d", f.lines, infrav1.HostLogMaxLines)
+			case f.since < 0:
+				return fmt.Errorf("--since %s: want a positive duration, for example 10m", f.since)
+			}
+			cluster, err := f.find(cmd)
+			if err != nil {
+				return err
+			}
+			if local, err := f.local(cmd, cluster, args[0]); local || err != nil {
+				return err
+			}
+			s, err := f.session(cluster)
+			if err != nil {
+				return err
+			}
+			return s.cluster.Explain(f.show(cmd, s, args[0]))
+		},
+	}
+	if p.Local != nil {
+		command.Long += ` Of a local
+host the file of the log is read, while the plane is down, too; it also has the log of its init.`
+	}
+	f.bind(command, "of the host")
+	command.Flags().StringVar(&f.unit, "unit", "agent", "part of the host: "+strings.Join(unitNames(), ", "))
+	completeFlag(command, "unit", unitNames())
+	command.Flags().DurationVar(&f.since, "since", 0, "only lines of this long ago at most, for example 10m")
+	command.Flags().IntVar(&f.lines, "tail", infrav1.HostLogDefaultLines, "how many lines of the end to show")
+	command.Flags().BoolVarP(&f.follow, "follow", "f", false, "show new lines as they come")
+	return command
+}
+
+// local shows the log of a local host by its file, and says whether the host is one.
+func (f *logFlags) local(cmd *cobra.Command, cluster *management.Cluster, host string) (bool, error) {
+	if cluster.Plane == nil {
+		return false, nil
+	}
+	hosts, err := cluster.Plane.LocalHosts(cmd.Context())
+	if err != nil || !slices.ContainsFunc(hosts, func(l management.LocalHost) bool {
+		return l.Name == host && (f.namespace == "" || f.namespace == l.Namespace)
+	}) {
+		return false, err
+	}
+	service := f.unit
+	if service == "agent" {
+		service = "slipway-agent"
+	}
+	return true, cluster.Plane.LocalLog(cmd.Context(), escaped{cmd.OutOrStdout()}, host, service, f.lines, f.follow)
+}
+
+// show requests a log of the agent, and writes it as it comes.
+func (f *logFlags) show(cmd *cobra.Command, s *session, name string) error {
+	ctx := cmd.Context()
+	request, err := f.request(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if err := s.Create(ctx, request); err != nil {
+		return err
+	}
+	defer func() {
+		// Ctrl-C ends it on the host, too.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		if err := client.IgnoreNotFound(s.Delete(ctx, request)); err != nil {
+			fmt.Fprintln(cmd.ErrOrStderr(), "The request stays for some minutes:", err)
+		}
+	}()
+	if !f.follow {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, logsPatience, fmt.Errorf("no answer within %s: check that slipway-manager runs, in the version of this command", logsPatience))
+		defer cancel()
+	}
+	return followRequest(ctx, s, request, cmd.OutOrStdout(), cmd.ErrOrStderr())
+}
+
+// request is what is requested of the agent of a host.
+func (f *logFlags) request(ctx context.Context, s *session, name string) (*infrav1.HostLogRequest, error) {
+	i := slices.IndexFunc(logUnits, func(u infrav1.HostLogUnit) bool { return strings.EqualFold(string(u), f.unit) })
+	if i < 0 {
+		return nil, fmt.Errorf("--unit %q: want %s", f.unit, strings.Join(unitNames(), ", "))
+	}
+	h := &infrav1.Host{}
+	if err := s.Get(ctx, s.key(name), h); apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("namespace %s has no host %s; see `slipway host list`", s.namespace, name)
+	}
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := s.Create(ctx, self); err != nil {
+		return nil, fmt.Errorf("find out who you are for the management cluster: %w", err)
+	}
+	request := &infrav1.HostLogRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: name + "-"}}
+	request.Spec = infrav1.HostLogRequestSpec{HostName: name, Unit: logUnits[i], RequestedBy: self.Status.UserInfo.Username, Lines: int32(f.lines)}
+	if f.since > 0 {
+		request.Spec.SinceSeconds = int32(max(1, min(f.since, 365*24*time.Hour).Round(time.Second)/time.Second))
+	}
+	if f.follow {
+		request.Spec.Follow, request.Spec.TimeLimitSeconds = ptr.To(true), infrav1.HostLogMaxTimeLimit
+	}
+	return request, nil
+}
+
+// followRequest writes the answers to a request until it is complete. A message beside lines goes to notes.
+func followRequest(ctx context.Context, s *session, request *infrav1.HostLogRequest, out, notes io.Writer) error {
+	watch, err := s.Watch(ctx, &infrav1.HostLogRequestList{}, client.InNamespace(request.Namespace), client.MatchingFields{metav1.ObjectNameField: request.Name},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: request.ResourceVersion}})
+	if err != nil {
+		return err
+	}
+	defer watch.Stop()
+	shown := int64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return context.Cause(ctx)
+			}
+			return nil
+		case event, open := <-watch.ResultChan():
+			answered, is := event.Object.(*infrav1.HostLogRequest)
+			switch {
+			case !open && ctx.Err() != nil:
+				continue
+			case !open:
+				return errors.New("the management cluster ended the watch of the answer: run the command again")
+			case !is:
+				return apierrors.FromObject(event.Object)
+			case answered.UID != request.UID:
+				continue
+			}
+			if shown, err = showAnswer(&answered.Status, shown, out, notes); err != nil {
+				return err
+			}
+			status := answered.Status
+			switch {
+			case status.CompletionTime == nil && answered.DeletionTimestamp.IsZero() && event.Type != "DELETED":
+				continue
+			case status.CompletionTime == nil:
+				return errors.New("the request was deleted before the answer was complete")
+			case status.Message != "" && shown == 0:
+				return errors.New(status.Message)
+			case status.Message != "":
+				_, err := escapes.WriteString(notes, "The log ends: "+status.Message+".\n")
+				return err
+			case shown == 0:
+				_, err := io.WriteString(notes, "The log has no such lines.\n")
+				return err
+			}
+			return nil
+		}
+	}
+}
+
+// showAnswer writes the lines of an answer that were not shown, and returns the number of the last one.
+func showAnswer(status *infrav1.HostLogRequestStatus, shown int64, out, notes io.Writer) (int64, error) {
+	if status.FirstLine == 0 {
+		return shown, nil
+	}
+	lines := strings.SplitAfter(status.Text, "\n")
+	lines = lines[:len(lines)-1]
+	if missing := status.FirstLine - shown - 1; missing > 0 {
+		fmt.Fprintf(notes, "%d lines are missing: an answer has no room for more.\n", missing)
+	} else {
+		lines = lines[min(-missing, int64(len(lines))):]
+	}
+	if len(lines) == 0 {
+		return shown, nil
+	}
+	last := max(shown, status.FirstLine-1) + int64(len(lines))
+	_, err := escapes.WriteString(out, strings.Join(lines, ""))
+	return last, err
+}
+
+// escaped writes text without what steers a terminal.
+type escaped struct{ io.Writer }
+
+func (e escaped) Write(p []byte) (int, error) {
+	_, err := escapes.WriteString(e.Writer, string(p))
+	return len(p), err
+}
