@@ -13,16 +13,15 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/approval"
 	"github.com/slipway-dev/slipway/internal/console/view"
-	"github.com/slipway-dev/slipway/internal/console/watch"
 )
 
 const approvePattern = "/hosts/{namespace}/{name}/approve"
 
 // approving shows the machine that is to be approved, as it has reported itself.
-func (s *server) approving(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	key := keyOf(r)
+func (s *server) approving(v *visit) (string, any, error) {
+	key := keyOf(v.Request)
 	host := &infrav1.Host{}
-	if err := read.Get(ctx, key, host); err != nil {
+	if err := v.read.Get(v.Context(), key, host); err != nil {
 		return "", nil, fmt.Errorf("host %s: %w", key, err)
 	}
 	return "Approve host " + key.Name, view.ApprovalOf(host), nil

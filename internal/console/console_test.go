@@ -25,9 +25,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -38,7 +40,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	scheme := func(s *runtime.Scheme) error {
-		return errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s), infrav1.AddToScheme(s), lifecyclev1.AddToScheme(s))
+		return errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s), infrav1.AddToScheme(s), lifecyclev1.AddToScheme(s), runtimev1.AddToScheme(s), runtimev1alpha1.AddToScheme(s))
 	}
 	os.Exit(testenv.Main(m, scheme, func(e *testenv.Env) error {
 		env = e
@@ -301,6 +303,11 @@ func cluster(t *testing.T, namespace string) (taken, free *testenv.Agent) {
 	return taken, free
 }
 
+// pill is how a state is shown.
+func pill(role, word string) string {
+	return fmt.Sprintf(`<span class="pill %s"><svg aria-hidden="true"><use href="#i-%s"/></svg>%s</span>`, role, role, word)
+}
+
 func TestPagesShowWhatIsThere(t *testing.T) {
 	testenv.Skip(t)
 	namespace := env.Namespace(t)
@@ -315,9 +322,11 @@ func TestPagesShowWhatIsThere(t *testing.T) {
 	})
 	c := start(t, "", namespace)
 	host := "/hosts/" + namespace + "/host-1"
-	want(t, "the fleet", c.page(t, "/fleet"), "<b>2</b> hosts", ">rack-a</a>", ">rack-b</a>", `href="`+host+`"`, "c1/cp-1", `<span class="state free">Available</span>`, `<span class="state ok">Running</span>`)
-	want(t, "the filtered fleet", c.page(t, "/fleet?state=Available"), "Shown: 1 hosts", "<b>host-2</b>")
-	if text := c.page(t, "/fleet?q=CP-1"); strings.Contains(text, "<b>host-2</b>") || !strings.Contains(text, "<b>host-1</b>") {
+	want(t, "the fleet", c.page(t, "/hosts"), "<b>2</b> hosts", ">rack-a</option>", ">rack-b</td>", `href="`+host+`"`, "c1/cp-1", pill("free", "Available"), pill("ok", "Running"))
+	want(t, "the racks", c.page(t, "/hosts?racks=1"), `class="u free"`, `title="host-2: Available"`, "1 free of 1")
+	want(t, "the overview", c.page(t, "/"), ">rack-a</a>", `title="host-1: Running"`, `href="/clusters/`+namespace+`/c1"`, "checks of 2 hosts and 1 clusters found no problem", "somebody pulled the cable")
+	want(t, "the filtered fleet", c.page(t, "/hosts?state=Available"), "1 of 2 hosts", ">host-2</a>")
+	if text := c.page(t, "/hosts?q=CP-1"); strings.Contains(text, ">host-2</a>") || !strings.Contains(text, ">host-1</a>") {
 		t.Errorf("what has cp-1:\n%s", text)
 	}
 	text := c.page(t, host)
@@ -327,13 +336,13 @@ func TestPagesShowWhatIsThere(t *testing.T) {
 	}
 	want(t, "the clusters", c.page(t, "/clusters"), ">c1</a>", "worker-1: no host has 64 GiB &lt;of memory&gt;")
 	want(t, "the cluster", c.page(t, "/clusters/"+namespace+"/c1"), "Control plane", "cp-1", `href="`+host+`"`, "node-of-host-1", "worker-1", `href="/placement/`+namespace+`/worker-1"`, "no host has 64 GiB &lt;of memory&gt;")
-	want(t, "the events", c.page(t, "/events"), "Unplugged", "somebody pulled the cable", "Elsewhere", `href="`+host+`"`, "<b>1</b> warnings")
-	if text := c.page(t, "/events?warnings=1&q=cable"); !strings.Contains(text, "Unplugged") || strings.Contains(text, "Elsewhere") {
+	want(t, "the activity", c.page(t, "/activity"), "Unplugged", "somebody pulled the cable", "Elsewhere", `href="`+host+`"`, "<b>1</b> warnings")
+	if text := c.page(t, "/activity?warnings=1&q=cable"); !strings.Contains(text, "Unplugged") || strings.Contains(text, "Elsewhere") {
 		t.Errorf("the warnings with cable:\n%s", text)
 	}
-	want(t, "the search", c.page(t, "/search?q=HOST-1"), `href="`+host+`"`, `href="/clusters/`+namespace+`/c1"`, "node node-of-host-1")
+	want(t, "the search", c.page(t, "/find?q=HOST-1"), `href="`+host+`"`, `href="/clusters/`+namespace+`/c1"`, "node node-of-host-1")
 	want(t, "the placement", c.page(t, "/placement/"+namespace+"/worker-1"), "Why hosts do not fit", ">host-1</a>", `href="/hosts/`+namespace+`/host-2"`, "claimed")
-	for _, path := range []string{"/hosts/" + namespace + "/nobody", "/hosts/" + namespace + "/nobody/approve", "/pools/" + namespace + "/none", "/placement/" + namespace + "/nobody", "/clusters/" + namespace + "/none", "/lifecycle/" + namespace + "/none"} {
+	for _, path := range []string{"/hosts/" + namespace + "/nobody", "/hosts/" + namespace + "/nobody/approve", "/pools/" + namespace + "/none", "/placement/" + namespace + "/nobody", "/clusters/" + namespace + "/none", "/runs/" + namespace + "/none"} {
 		if code, text := c.get(t, path); code != http.StatusNotFound || !strings.Contains(text, "not found") {
 			t.Errorf("%s answers %d:\n%s", path, code, text)
 		}
@@ -373,9 +382,9 @@ func TestChangesArriveWithoutAReload(t *testing.T) {
 	namespace := env.Namespace(t)
 	taken, free := cluster(t, namespace)
 	c := start(t, "", namespace)
-	fleet, host, tree := c.live(t, "/fleet?state=HostQuarantined"), c.live(t, "/hosts/"+namespace+"/host-2"), c.live(t, "/clusters/"+namespace+"/c1")
+	fleet, host, tree := c.live(t, "/hosts?state=HostQuarantined"), c.live(t, "/hosts/"+namespace+"/host-2"), c.live(t, "/clusters/"+namespace+"/c1")
 	free.Report(t, func(s *infrav1.HostStatus) { s.CleanProof, s.Residue = nil, []string{"/etc/kubernetes"} })
-	until(t, fleet, "page", "<b>host-2</b>")
+	until(t, fleet, "page", ">host-2</a>")
 	until(t, host, "page", "Quarantined")
 	taken.Connect(t, false)
 	until(t, tree, "page", "HostDisconnected")
@@ -396,7 +405,7 @@ func TestChangesArriveWithoutAReload(t *testing.T) {
 func TestTheOldestStreamMakesRoom(t *testing.T) {
 	testenv.Skip(t)
 	c := start(t, "", env.Namespace(t))
-	oldest := c.live(t, "/fleet")
+	oldest := c.live(t, "/hosts")
 	for range 5 {
 		c.live(t, "/clusters")
 	}
@@ -410,7 +419,7 @@ func TestKindsThatMayNotBeListedAreNamed(t *testing.T) {
 	user := "viewer-of-" + namespace
 	grant(t, user, namespace, rule("list", "hosts"), rule("watch", "hosts"), rule("get", "hosts"))
 	c := start(t, user, namespace)
-	want(t, "the fleet", c.page(t, "/fleet"), "<b>host-1</b>")
+	want(t, "the fleet", c.page(t, "/hosts"), ">host-1</a>")
 	want(t, "the host", c.page(t, "/hosts/"+namespace+"/host-1"), "host-1", `cannot list resource &#34;events&#34;`, `cannot list resource &#34;machines&#34;`)
 	text := c.page(t, "/clusters")
 	want(t, "the clusters", text, `cannot list resource &#34;clusters&#34;`, user)
@@ -424,7 +433,7 @@ func TestKindsThatMayNotBeListedAreNamed(t *testing.T) {
 	lister := "lister-of-" + namespace
 	grant(t, lister, namespace, rule("list", "hosts"))
 	c = start(t, lister, namespace)
-	poll.True(t, "the refused watch is told", func() bool { return strings.Contains(c.page(t, "/fleet"), "cannot watch resource") })
+	poll.True(t, "the refused watch is told", func() bool { return strings.Contains(c.page(t, "/hosts"), "cannot watch resource") })
 }
 
 func TestNothingOfSecrets(t *testing.T) {
@@ -441,8 +450,8 @@ func TestNothingOfSecrets(t *testing.T) {
 	waits(t, namespace)
 	c := start(t, "", namespace)
 	for _, path := range []string{
-		"/fleet", "/hosts/" + namespace + "/host-1", "/hosts/" + namespace + "/host-2", "/clusters", "/clusters/" + namespace + "/c1",
-		"/placement/" + namespace + "/worker-1", "/events", "/search?q=host", "/hosts/" + namespace + "/host-2/approve", "/lifecycle", "/lifecycle/" + namespace + "/run-1", "/lifecycle/" + namespace + "/run-1/decide?decision=Approve&step=go",
+		"/hosts", "/hosts/" + namespace + "/host-1", "/hosts/" + namespace + "/host-2", "/clusters", "/clusters/" + namespace + "/c1",
+		"/placement/" + namespace + "/worker-1", "/activity", "/find?q=host", "/hosts/" + namespace + "/host-2/approve", "/decisions", "/runs/" + namespace + "/run-1", "/runs/" + namespace + "/run-1/decide?decision=Approve&step=go",
 	} {
 		if text := c.page(t, path); strings.Contains(text, planted) {
 			t.Errorf("%s shows a Secret:\n%s", path, text)

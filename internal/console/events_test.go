@@ -33,7 +33,7 @@ func TestEventsKeepTheirOrder(t *testing.T) {
 	}
 	c := start(t, "", namespace)
 	reasons := regexp.MustCompile(`Saw\d+`)
-	first := reasons.FindAllString(c.page(t, "/events"), -1)
+	first := reasons.FindAllString(c.page(t, "/activity"), -1)
 	var expected []string
 	for at := there - 1; at >= 0; at-- {
 		for i := range there {
@@ -45,7 +45,7 @@ func TestEventsKeepTheirOrder(t *testing.T) {
 	if !slices.Equal(first, expected) {
 		t.Errorf("the page has %v, want %v", first, expected)
 	}
-	events := c.live(t, "/events")
+	events := c.live(t, "/activity")
 	late := hostEvent(namespace, "900", now.Add(time.Hour))
 	create(t, late)
 	until(t, events, "page", "Saw900")
@@ -56,14 +56,14 @@ func TestEventsKeepTheirOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, events, "page", "moved to the end")
-	if got := reasons.FindAllString(c.page(t, "/events"), -1); !slices.Equal(got, append(expected, "Saw900")) {
+	if got := reasons.FindAllString(c.page(t, "/activity"), -1); !slices.Equal(got, append(expected, "Saw900")) {
 		t.Errorf("the page has %v", got)
 	}
 	if err := env.Client.Delete(t.Context(), late); err != nil {
 		t.Fatal(err)
 	}
 	until(t, events, "page", "<b>50</b> events")
-	if got := reasons.FindAllString(c.page(t, "/events"), -1); !slices.Equal(got, expected) {
+	if got := reasons.FindAllString(c.page(t, "/activity"), -1); !slices.Equal(got, expected) {
 		t.Errorf("the page has %v", got)
 	}
 }

@@ -1,56 +1,69 @@
 package console
 
 import (
+	"cmp"
+	"fmt"
 	"html/template"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/console/view"
 )
 
 // funcs are what templates can do beside what they are.
-var funcs = template.FuncMap{
-	"utc":       func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"clock":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
-	"lower":     strings.ToLower,
-	"or0":       firstOf,
-	"fleetURL":  fleetURL,
-	"fleetPage": func(f view.FleetFilter, page int) string { return fleetURL(f, "page", strconv.Itoa(page)) },
-	"pageURL":   func(page int) string { return "?" + url.Values{"page": {strconv.Itoa(page)}}.Encode() },
-	"eventsURL": eventsURL,
-	"decideURL": func(r view.Run, c view.Choice) string {
-		u := url.URL{Path: "/lifecycle/" + r.Namespace + "/" + r.Name + "/decide", RawQuery: url.Values{"decision": {string(c.Decision)}, "step": {c.Step}}.Encode()}
-		return u.String()
-	},
-}
-
-func firstOf(s, other string) string {
-	if s != "" {
-		return s
+func (s *server) funcs() template.FuncMap {
+	return template.FuncMap{
+		"utc": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		// The console runs on the machine of its user.
+		"clock":     func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") },
+		"age":       func(t time.Time) string { return age(s.now().Sub(t)) },
+		"or0":       func(text, other string) string { return cmp.Or(text, other) },
+		"hostsURL":  hostsURL,
+		"hostsPage": func(f view.HostFilter, page int) string { return hostsURL(f, "page", strconv.Itoa(page)) },
+		"pageURL":   func(page int) string { return "?" + url.Values{"page": {strconv.Itoa(page)}}.Encode() },
+		"eventsURL": eventsURL,
+		"page":      view.PageOf,
 	}
-	return other
 }
 
-// fleetURL is where a part of the fleet is shown: the filter there is, with one field
+// age is a duration in its largest unit; assets/console.js counts it on.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "0 s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return fmt.Sprintf("%d d", d/(24*time.Hour))
+}
+
+// hostsURL is where a part of the hosts is shown: the filter there is, with one field
 // changed. A field that has the value already is taken out of it.
-func fleetURL(f view.FleetFilter, field, value string) string {
+func hostsURL(f view.HostFilter, field, value string) string {
 	query := url.Values{}
-	for name, has := range map[string]string{"q": f.Text, "state": f.State, "domain": f.Domain} {
+	for name, has := range map[string]string{"q": f.Text, "state": f.State, "domain": f.Domain, "cluster": f.Cluster, "version": f.Version, "attention": flag(f.Attention), "racks": flag(f.Racks)} {
 		if has != "" {
 			query.Set(name, has)
 		}
-	}
-	if f.Attention {
-		query.Set("attention", "1")
 	}
 	if query.Get(field) == value {
 		query.Del(field)
 	} else {
 		query.Set(field, value)
 	}
-	return (&url.URL{Path: "/fleet", RawQuery: query.Encode()}).String()
+	return (&url.URL{Path: "/hosts", RawQuery: query.Encode()}).String()
+}
+
+func flag(is bool) string {
+	if is {
+		return "1"
+	}
+	return ""
 }
 
 // eventsURL is where a part of the events is shown.
@@ -65,5 +78,5 @@ func eventsURL(f view.EventFilter, warnings bool, page int) string {
 	if page > 1 {
 		query.Set("page", strconv.Itoa(page))
 	}
-	return (&url.URL{Path: "/events", RawQuery: query.Encode()}).String()
+	return (&url.URL{Path: "/activity", RawQuery: query.Encode()}).String()
 }

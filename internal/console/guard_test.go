@@ -120,7 +120,7 @@ func TestOnlyItsOwnPagesAreAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				before := g.reached.Load()
-				code, _, _ := g.send(t, method, "/fleet", form, func(r *http.Request) { session(r); tc.change(r) })
+				code, _, _ := g.send(t, method, "/hosts", form, func(r *http.Request) { session(r); tc.change(r) })
 				if passed := g.reached.Load() > before; code != tc.want || passed != (tc.want == http.StatusOK) {
 					t.Errorf("%s answers %d, want %d; it passed: %t", method, code, tc.want, passed)
 				}
@@ -194,7 +194,7 @@ func TestFormsAreItsOwn(t *testing.T) {
 func TestTheAddressWorksOnce(t *testing.T) {
 	g := newGuarded(t)
 	form := csrfField + "=" + g.csrf
-	for _, path := range []string{"/", "/fleet", "/live/fleet", "/static/htmx.min.js", sessionPath, sessionPath + "?token=", sessionPath + "?token=guess"} {
+	for _, path := range []string{"/", "/hosts", "/live/hosts", "/static/htmx.min.js", sessionPath, sessionPath + "?token=", sessionPath + "?token=guess"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			if code, _, _ := g.send(t, method, path, form, unchanged); code != http.StatusUnauthorized || g.reached.Load() > 0 {
 				t.Errorf("without a session %s %s answers %d", method, path, code)
@@ -202,7 +202,7 @@ func TestTheAddressWorksOnce(t *testing.T) {
 		}
 	}
 	for name, cookie := range map[string]string{"another session": g.cookie + "=guess", "no session": g.cookie + "=", "that of another console": "slipway-console-1=" + g.session} {
-		if code, _, _ := g.send(t, http.MethodGet, "/fleet", "", with("Cookie", cookie)); code != http.StatusUnauthorized || g.reached.Load() > 0 {
+		if code, _, _ := g.send(t, http.MethodGet, "/hosts", "", with("Cookie", cookie)); code != http.StatusUnauthorized || g.reached.Load() > 0 {
 			t.Errorf("%s: answers %d", name, code)
 		}
 	}
@@ -225,14 +225,14 @@ func TestTheAddressWorksOnce(t *testing.T) {
 	if !strings.Contains(cookie, "HttpOnly") || !strings.Contains(cookie, "SameSite=Strict") || strings.Contains(cookie, "Domain") || strings.Contains(cookie, token) {
 		t.Errorf("cookie %s", cookie)
 	}
-	for _, path := range []string{"/fleet", link} {
+	for _, path := range []string{"/hosts", link} {
 		if code, _, _ := g.send(t, http.MethodGet, path, "", unchanged); code != http.StatusOK {
 			t.Errorf("with the session %s answers %d", path, code)
 		}
 	}
 	g.browser = newBrowser(t)
 	before := g.reached.Load()
-	for _, path := range []string{link, "/fleet", sessionPath + "?token="} {
+	for _, path := range []string{link, "/hosts", sessionPath + "?token="} {
 		if code, _, _ := g.send(t, http.MethodGet, path, "", unchanged); code != http.StatusUnauthorized || g.reached.Load() > before {
 			t.Errorf("who comes second is answered %d at %s", code, path)
 		}
@@ -241,7 +241,7 @@ func TestTheAddressWorksOnce(t *testing.T) {
 
 func TestNothingIsLoadedFromElsewhereOrKept(t *testing.T) {
 	g := opened(t)
-	_, _, headers := g.send(t, http.MethodGet, "/fleet", "", unchanged)
+	_, _, headers := g.send(t, http.MethodGet, "/hosts", "", unchanged)
 	for name, value := range map[string]string{
 		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store", "X-Frame-Options": "DENY",
 		"Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
@@ -284,7 +284,7 @@ func TestEachConsoleHasItsOwnToken(t *testing.T) {
 // header".
 func posted(base, policy string) func(*http.Request) {
 	return func(r *http.Request) {
-		origin, referrer := base, base+"/fleet"
+		origin, referrer := base, base+"/hosts"
 		if policy == "no-referrer" {
 			origin, referrer = "null", ""
 		}
@@ -299,7 +299,7 @@ func posted(base, policy string) func(*http.Request) {
 
 func TestABrowserCanSendItsForms(t *testing.T) {
 	g := opened(t)
-	_, _, headers := g.send(t, http.MethodGet, "/fleet", "", unchanged)
+	_, _, headers := g.send(t, http.MethodGet, "/hosts", "", unchanged)
 	before := g.reached.Load()
 	code, text, _ := g.send(t, http.MethodPost, "/x", csrfField+"="+g.csrf, posted(g.base, headers.Get("Referrer-Policy")))
 	if code != http.StatusOK || g.reached.Load() != before+1 {

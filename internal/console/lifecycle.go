@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -13,30 +14,24 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/console/view"
-	"github.com/slipway-dev/slipway/internal/console/watch"
 	"github.com/slipway-dev/slipway/internal/runs"
-	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
-const decidePattern = "/lifecycle/{namespace}/{name}/decide"
+const decidePattern = "/runs/{namespace}/{name}/decide"
 
-func (s *server) lifecycle(ctx context.Context, read *watch.Lenient, _ *http.Request) (string, any, error) {
-	o, err := snapshot.Read(ctx, read, s.Namespace, snapshot.Clusters, snapshot.LifecycleRuns)
-	if err != nil {
-		return "", nil, err
-	}
-	return "Lifecycle", view.LifecycleOf(runs.Everywhere(o.Clusters, o.LifecycleRuns, s.now())), nil
+func (s *server) decisions(v *visit) (string, any, error) {
+	return "Decisions", view.DecisionsOf(runs.Everywhere(v.o.Clusters, slices.Clone(v.o.LifecycleRuns), s.now()), v.o, v.states), nil
 }
 
-func (s *server) run(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	key := keyOf(r)
+func (s *server) run(v *visit) (string, any, error) {
+	key := keyOf(v.Request)
 	run := &lifecyclev1.LifecycleRun{}
-	if err := read.Get(ctx, key, run); err != nil {
+	if err := v.read.Get(v.Context(), key, run); err != nil {
 		return "", nil, fmt.Errorf("LifecycleRun %s: %w", key, err)
 	}
 	cluster := &clusterv1.Cluster{}
 	of := client.ObjectKey{Namespace: key.Namespace, Name: run.Spec.ClusterName}
-	if err := read.Get(ctx, of, cluster); err != nil {
+	if err := v.read.Get(v.Context(), of, cluster); err != nil {
 		return "", nil, fmt.Errorf("cluster %s: %w", of, err)
 	}
 	return string(run.Spec.Hook) + " of " + of.Name, view.RunOf(of.Namespace, of.Name, runs.RunOf(run, cluster, s.now())), nil
@@ -52,12 +47,12 @@ type decision struct {
 	NeedsReason bool
 }
 
-func (s *server) deciding(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	title, shown, err := s.run(ctx, read, r)
+func (s *server) deciding(v *visit) (string, any, error) {
+	title, shown, err := s.run(v)
 	if err != nil {
 		return title, nil, err
 	}
-	d := decisionOf(r)
+	d := decisionOf(v.Request)
 	d.Run = shown.(view.Run)
 	return fmt.Sprintf("%s step %s", d.Decision, d.Step), d, nil
 }
@@ -75,7 +70,7 @@ func (s *server) decide(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, r, pageFor(decidePattern), code, s.Explain(err).Error())
 		return
 	}
-	back := url.URL{Path: "/lifecycle/" + key.Namespace + "/" + key.Name}
+	back := url.URL{Path: "/runs/" + key.Namespace + "/" + key.Name}
 	http.Redirect(w, r, back.String(), http.StatusSeeOther)
 }
 

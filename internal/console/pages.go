@@ -1,7 +1,7 @@
 package console
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -15,7 +15,6 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console/view"
-	"github.com/slipway-dev/slipway/internal/console/watch"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
@@ -31,127 +30,121 @@ func pageOf(r *http.Request) int {
 	return page
 }
 
-// look takes a snapshot of a namespace, or of all, with the states that follow from it. What may not
-// be listed is named on the page.
-func (s *server) look(ctx context.Context, read *watch.Lenient, namespace string, more ...snapshot.Kind) (*doctor.Snapshot, *status.States, error) {
-	o, err := doctor.ReadFleet(ctx, read.Reader, status.Scope{Namespace: namespace}, s.now(), more, nil)
+// shown are the kinds of a page besides those of doctor.ReadFleet.
+var shown = slices.Concat(status.Members, doctor.Around)
+
+// look takes a snapshot, with the states that follow from it. What may not be listed is named on
+// the page; of kinds around hosts and clusters only the overview names it.
+func (s *server) look(v *visit) error {
+	o, err := doctor.ReadFleet(v.Context(), v.read.Reader, status.Scope{Namespace: s.Namespace}, s.now(), shown, nil)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	for i := range o.Unread {
-		read.Refuse(o.Unread[i].Err())
+	for _, u := range o.Unread {
+		if !slices.ContainsFunc(doctor.Around, func(k snapshot.Kind) bool { return k.Is(u.Kind) }) {
+			v.read.Refuse(u.Err())
+		}
 	}
-	return o, status.Judge(o), nil
+	v.o, v.states = o, status.Judge(o)
+	return nil
 }
 
-func (s *server) fleet(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	o, states, err := s.look(ctx, read, s.Namespace)
-	if err != nil {
-		return "", nil, err
-	}
-	query := r.URL.Query()
-	return "Fleet", view.FleetOf(status.HostsOf(o, states), view.FleetFilter{
-		Text: query.Get("q"), State: query.Get("state"), Domain: query.Get("domain"), Attention: query.Get("attention") != "", Page: pageOf(r),
-	}), nil
-}
-
-func (s *server) host(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	key := keyOf(r)
-	host := &infrav1.Host{}
-	if err := read.Get(ctx, key, host); err != nil {
-		return "", nil, fmt.Errorf("host %s: %w", key, err)
-	}
-	o, states, err := s.look(ctx, read, key.Namespace, snapshot.Events)
-	if err != nil {
-		return "", nil, err
-	}
-	about := slices.DeleteFunc(o.Events, func(e corev1.Event) bool {
-		return e.InvolvedObject.Kind != "Host" || e.InvolvedObject.Name != key.Name
-	})
-	return "Host " + key.Name, view.HostOf(host, status.HostOf(host, states), machineOf(host, o.Machines), about), nil
-}
-
-// machineOf is the Machine whose infrastructure has claimed a host, nil when none has.
-func machineOf(h *infrav1.Host, machines []clusterv1.Machine) *clusterv1.Machine {
-	i := slices.IndexFunc(machines, func(m clusterv1.Machine) bool {
-		ref := m.Spec.InfrastructureRef
-		return h.Spec.Claim != nil && view.IsOurs(ref, "HostMachine") && ref.Name == h.Spec.Claim.MachineName
-	})
+// clusterStatus is what the status tells of a cluster; nil when it is not there.
+func (v *visit) clusterStatus(key client.ObjectKey) *status.Cluster {
+	all := status.Of(v.o, v.states).Clusters
+	i := slices.IndexFunc(all, func(c status.Cluster) bool { return c.Namespace == key.Namespace && c.Name == key.Name })
 	if i < 0 {
 		return nil
 	}
-	return &machines[i]
+	return &all[i]
+}
+
+func (s *server) overview(v *visit) (string, any, error) {
+	err := v.read.Watch(v.Context(), &corev1.Event{})
+	// Equal ones are one row.
+	return "Overview", view.OverviewOf(v.o, v.states, status.Of(v.o, v.states), view.Folded(s.timeline.Latest(view.PageSize))), err
+}
+
+func (s *server) hosts(v *visit) (string, any, error) {
+	query := v.URL.Query()
+	return "Hosts", view.HostsOf(view.HostLinesOf(v.o, v.states), view.HostFilter{
+		Text: query.Get("q"), State: query.Get("state"), Domain: query.Get("domain"), Cluster: query.Get("cluster"), Version: query.Get("version"),
+		Attention: query.Get("attention") != "", Racks: query.Get("racks") != "", Page: pageOf(v.Request),
+	}), nil
+}
+
+func (s *server) host(v *visit) (string, any, error) {
+	key := keyOf(v.Request)
+	host := &infrav1.Host{}
+	if err := v.read.Get(v.Context(), key, host); err != nil {
+		return "", nil, fmt.Errorf("host %s: %w", key, err)
+	}
+	if err := v.read.Watch(v.Context(), &corev1.Event{}); err != nil {
+		return "", nil, err
+	}
+	return "Host " + key.Name, view.HostOf(host, v.o, v.states, s.timeline.About("Host", key.Namespace, key.Name)), nil
 }
 
 // placement tells why a machine has no host, host by host.
-func (s *server) placement(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	key := keyOf(r)
-	if err := read.Get(ctx, key, &infrav1.HostMachine{}); err != nil {
+func (s *server) placement(v *visit) (string, any, error) {
+	key := keyOf(v.Request)
+	if err := v.read.Get(v.Context(), key, &infrav1.HostMachine{}); err != nil {
 		return "", nil, fmt.Errorf("HostMachine %s: %w", key, err)
 	}
-	p, err := status.Explain(ctx, read, key.Namespace, key.Name)
-	return "Hosts for " + key.Name, view.PlacementOf(p, pageOf(r)), err
+	p, err := status.Explain(v.Context(), v.read, key.Namespace, key.Name)
+	return "Hosts for " + key.Name, view.PlacementOf(p, pageOf(v.Request)), err
 }
 
-func (s *server) clusters(ctx context.Context, read *watch.Lenient, _ *http.Request) (string, any, error) {
-	o, states, err := s.look(ctx, read, s.Namespace, status.Members...)
-	if err != nil {
-		return "", nil, err
-	}
-	return "Clusters", status.Of(o, states).Clusters, nil
+func (s *server) clusters(v *visit) (string, any, error) {
+	return "Clusters", view.ClusterLinesOf(v.o, v.states, status.Of(v.o, v.states).Clusters), nil
 }
 
-func (s *server) cluster(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	key := keyOf(r)
+func (s *server) cluster(v *visit) (string, any, error) {
+	key := keyOf(v.Request)
 	cluster := &clusterv1.Cluster{}
-	if err := read.Get(ctx, key, cluster); err != nil {
+	if err := v.read.Get(v.Context(), key, cluster); err != nil {
 		return "", nil, fmt.Errorf("cluster %s: %w", key, err)
 	}
-	o, states, err := s.look(ctx, read, key.Namespace, status.Members...)
-	if err != nil {
-		return "", nil, err
-	}
-	told := status.Of(o, states).Clusters
-	i := slices.IndexFunc(told, func(c status.Cluster) bool { return c.Name == key.Name })
-	if i < 0 {
+	told := v.clusterStatus(key)
+	if told == nil {
 		return "", nil, apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
 	}
-	return "Cluster " + key.Name, view.ClusterOf(cluster, told[i], &o.Snapshot, states, pageOf(r)), nil
+	return "Cluster " + key.Name, view.ClusterOf(cluster, *told, v.o, v.states, pageOf(v.Request)), nil
 }
 
-func (s *server) pool(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	key := keyOf(r)
+func (s *server) pool(v *visit) (string, any, error) {
+	key := keyOf(v.Request)
 	pool := &infrav1.HostMachinePool{}
-	if err := read.Get(ctx, key, pool); err != nil {
+	if err := v.read.Get(v.Context(), key, pool); err != nil {
 		return "", nil, fmt.Errorf("HostMachinePool %s: %w", key, err)
 	}
-	o, states, err := s.look(ctx, read, key.Namespace, snapshot.MachinePools)
-	if err != nil {
-		return "", nil, err
-	}
-	return "Pool " + key.Name, view.PoolOf(pool, versionOf(key.Name, o.MachinePools), &o.Snapshot, states, pageOf(r)), nil
+	return "Pool " + key.Name, view.PoolOf(pool, versionOf(key, v.o.MachinePools), v.o, v.states, pageOf(v.Request)), nil
 }
 
 // versionOf is the version of the MachinePool of a HostMachinePool; empty without one.
-func versionOf(pool string, machinePools []clusterv1.MachinePool) string {
+func versionOf(pool client.ObjectKey, machinePools []clusterv1.MachinePool) string {
 	for i := range machinePools {
-		if spec := &machinePools[i].Spec.Template.Spec; view.IsOurs(spec.InfrastructureRef, "HostMachinePool") && spec.InfrastructureRef.Name == pool {
+		p := &machinePools[i]
+		if spec := &p.Spec.Template.Spec; p.Namespace == pool.Namespace && view.IsOurs(spec.InfrastructureRef, "HostMachinePool") && spec.InfrastructureRef.Name == pool.Name {
 			return spec.Version
 		}
 	}
 	return ""
 }
 
-func (s *server) events(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	err := read.Watch(ctx, &corev1.Event{})
+func eventFilter(r *http.Request) view.EventFilter {
 	query := r.URL.Query()
-	return "Events", s.timeline.Events(view.EventFilter{Text: query.Get("q"), Warnings: query.Get("warnings") != "", Page: pageOf(r)}), err
+	return view.EventFilter{Text: query.Get("q"), Warnings: query.Get("warnings") != "", Page: pageOf(r)}
 }
 
-func (s *server) search(ctx context.Context, read *watch.Lenient, r *http.Request) (string, any, error) {
-	o, states, err := s.look(ctx, read, s.Namespace)
-	if err != nil {
-		return "", nil, err
-	}
-	return "Search", view.SearchOf(strings.TrimSpace(r.URL.Query().Get("q")), &o.Snapshot, states), nil
+func (s *server) activity(v *visit) (string, any, error) {
+	err := v.read.Watch(v.Context(), &corev1.Event{})
+	events := s.timeline.Events(eventFilter(v.Request))
+	events.Shown = view.Folded(events.Shown)
+	return "Activity", events, err
+}
+
+func (s *server) find(v *visit) (string, any, error) {
+	text := strings.TrimSpace(v.URL.Query().Get("q"))
+	return cmp.Or(strings.TrimSpace("Find "+text), "Find"), view.SearchOf(text, &v.o.Snapshot, v.states), nil
 }

@@ -53,8 +53,8 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 	waits(t, namespace)
 	c := start(t, "", namespace)
 	for _, path := range []string{
-		"/fleet", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/events", "/search?q=host", "/hosts/" + namespace + "/host-2/approve", "/lifecycle", "/lifecycle/" + namespace + "/run-1",
-		"/lifecycle/" + namespace + "/run-1/decide?decision=Skip&step=go",
+		"/hosts", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/activity", "/find?q=host", "/hosts/" + namespace + "/host-2/approve", "/decisions", "/runs/" + namespace + "/run-1",
+		"/runs/" + namespace + "/run-1/decide?decision=Skip&step=go",
 	} {
 		code, text, headers := c.as(t, http.MethodGet, path, "", same)
 		if found := inline.FindString(text); code != http.StatusOK || found != "" {
@@ -98,7 +98,7 @@ func TestChangesAreMeant(t *testing.T) {
 	cluster(t, namespace)
 	waits(t, namespace)
 	c := start(t, "", namespace)
-	path := "/lifecycle/" + namespace + "/run-1/decide"
+	path := "/runs/" + namespace + "/run-1/decide"
 	fields := func() url.Values {
 		return url.Values{"decision": {"Approve"}, "step": {"go"}, "reason": {"looked at it"}}
 	}
@@ -164,7 +164,7 @@ func TestChangesTakeTheRightsOfTheUser(t *testing.T) {
 	all.APIGroups, all.Verbs = []string{"*"}, []string{"get", "list", "watch"}
 	grant(t, user, namespace, all)
 	c := start(t, user, namespace)
-	path := "/lifecycle/" + namespace + "/run-1/decide"
+	path := "/runs/" + namespace + "/run-1/decide"
 	body := c.form(t, path+"?decision=Approve&step=go", url.Values{"decision": {"Approve"}, "step": {"go"}})
 	code, text, _ := c.as(t, http.MethodPost, path, body, same)
 	if code != http.StatusForbidden || annotated(t, namespace) {

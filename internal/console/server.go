@@ -3,7 +3,6 @@ package console
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -13,6 +12,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"regexp"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +21,8 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/console/watch"
+	"github.com/slipway-dev/slipway/internal/doctor"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 //go:embed assets
@@ -46,11 +48,12 @@ func newServer(config Config, reader *watch.Reader, g *guard) (*server, error) {
 		config.Explain = func(err error) error { return err }
 	}
 	config.heartbeat = cmp.Or(config.heartbeat, heartbeat)
-	parsed, err := template.New("").Funcs(funcs).ParseFS(templates, "templates/*.html")
-	if err != nil {
+	s := &server{Config: config, reader: reader, guard: g, now: time.Now}
+	var err error
+	if s.templates, err = template.New("").Funcs(s.funcs()).ParseFS(templates, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)
 	}
-	return &server{Config: config, reader: reader, guard: g, templates: parsed, now: time.Now}, nil
+	return s, nil
 }
 
 // page is one kind of page.
@@ -61,26 +64,47 @@ type page struct {
 	template string
 	// tab of the navigation that it belongs to.
 	tab string
-	// load reads what the template shows, and says what it is called.
-	load func(s *server, ctx context.Context, read *watch.Lenient, r *http.Request) (title string, content any, err error)
+	// load says what the template shows, and what the page is called.
+	load func(s *server, v *visit) (title string, content any, err error)
 	// still pages do not change while they are looked at: somebody fills in a form.
 	still bool
 }
 
+// visit is one look at a page.
+type visit struct {
+	*http.Request
+	// read is what the user may see, and o all of it that states follow from.
+	read   *watch.Lenient
+	o      *doctor.Snapshot
+	states *status.States
+}
+
 var pages = []page{
-	{pattern: "/fleet", template: "fleet", tab: "fleet", load: (*server).fleet},
-	{pattern: "/hosts/{namespace}/{name}", template: "host", tab: "fleet", load: (*server).host},
-	{pattern: approvePattern, template: "approve", tab: "fleet", load: (*server).approving, still: true},
+	{pattern: "/{$}", template: "overview", tab: "overview", load: (*server).overview},
+	{pattern: "/hosts", template: "hosts", tab: "hosts", load: (*server).hosts},
+	{pattern: "/hosts/{namespace}/{name}", template: "host", tab: "hosts", load: (*server).host},
+	{pattern: approvePattern, template: "approve", tab: "hosts", load: (*server).approving, still: true},
 	{pattern: "/clusters", template: "clusters", tab: "clusters", load: (*server).clusters},
 	{pattern: "/clusters/{namespace}/{name}", template: "cluster", tab: "clusters", load: (*server).cluster},
 	{pattern: "/pools/{namespace}/{name}", template: "pool", tab: "clusters", load: (*server).pool},
 	{pattern: "/placement/{namespace}/{name}", template: "placement", tab: "clusters", load: (*server).placement},
-	{pattern: "/lifecycle", template: "lifecycle", tab: "lifecycle", load: (*server).lifecycle},
-	{pattern: "/lifecycle/{namespace}/{name}", template: "run", tab: "lifecycle", load: (*server).run},
-	{pattern: decidePattern, template: "decide", tab: "lifecycle", load: (*server).deciding, still: true},
-	{pattern: "/events", template: "events", tab: "events", load: (*server).events},
-	{pattern: "/search", template: "search", load: (*server).search, still: true},
+	{pattern: "/decisions", template: "decisions", tab: "decisions", load: (*server).decisions},
+	{pattern: "/runs/{namespace}/{name}", template: "run", tab: "decisions", load: (*server).run},
+	{pattern: decidePattern, template: "decide", tab: "decisions", load: (*server).deciding, still: true},
+	{pattern: "/activity", template: "activity", tab: "activity", load: (*server).activity},
+	{pattern: "/find", template: "find", load: (*server).find, still: true},
+	missing,
 }
+
+// missing answers for addresses without a page.
+var missing = page{pattern: "/", template: "error", still: true, load: func(_ *server, v *visit) (string, any, error) {
+	return "", nil, &notFoundError{v.URL.Path}
+}}
+
+// notFoundError is for an address without a page.
+type notFoundError struct{ path string }
+
+func (e *notFoundError) Error() string { return "the console has no page " + e.path }
 
 func (s *server) routes() http.Handler {
 	mux := http.NewServeMux()
@@ -92,7 +116,6 @@ func (s *server) routes() http.Handler {
 	}
 	mux.HandleFunc("POST "+decidePattern, s.decide)
 	mux.HandleFunc("POST "+approvePattern, s.approve)
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/fleet", http.StatusSeeOther) })
 	if files, err := fs.Sub(assets, "assets"); err == nil {
 		mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
 	}
@@ -102,11 +125,21 @@ func (s *server) routes() http.Handler {
 // frame is what surrounds a page.
 type frame struct {
 	Title, Tab, Cluster, Namespace string
+	Nav                            nav
 	// Live is where its stream is; empty for a still page.
 	Live string
-	// Text and Warnings fill in the form of the events, which stays while they change.
+	// Text is what is looked for, and Activity what the events are narrowed by: these forms
+	// stay while a page changes.
 	Text     string
-	Warnings bool
+	Activity view.EventFilter
+}
+
+// nav leads to the pages.
+type nav struct {
+	Tab string
+	view.Summary
+	// Live is for one that replaces the one there is.
+	Live bool
 }
 
 // body is what changes of a page.
@@ -122,6 +155,15 @@ type body struct {
 	Content any
 }
 
+// rendered is a page without its frame.
+type rendered struct {
+	title string
+	// nav leads to the other pages and counts what is there; it changes with the page.
+	nav     nav
+	content []byte
+	code    int
+}
+
 // show answers with a whole page.
 func (s *server) show(w http.ResponseWriter, r *http.Request, p page) {
 	s.answer(w, r, p, http.StatusOK, "")
@@ -129,52 +171,82 @@ func (s *server) show(w http.ResponseWriter, r *http.Request, p page) {
 
 // answer renders a page with what went wrong of a change, if something did.
 func (s *server) answer(w http.ResponseWriter, r *http.Request, p page, code int, failure string) {
-	title, content, found := s.render(r, p, failure)
+	page := s.render(r, p, failure)
 	if code == http.StatusOK {
-		code = found
+		code = page.code
 	}
-	f := frame{
-		Title: title, Tab: p.tab, Cluster: s.Name, Namespace: s.Namespace,
-		Text: r.URL.Query().Get("q"), Warnings: r.URL.Query().Get("warnings") != "",
-	}
+	f := frame{Title: page.title, Tab: p.tab, Cluster: s.Name, Namespace: s.Namespace, Nav: page.nav, Text: r.URL.Query().Get("q"), Activity: eventFilter(r)}
 	if !p.still {
 		query := r.URL.Query()
-		query.Set(haveParam, version(content))
+		query.Set(haveParam, page.version())
 		f.Live = (&url.URL{Path: livePrefix + r.URL.Path, RawQuery: query.Encode()}).String()
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	if s.templates.ExecuteTemplate(w, "head", f) == nil {
-		_, _ = w.Write(content) //nolint:gosec // G705: html/template has escaped what is in it
+		_, _ = w.Write(page.content) //nolint:gosec // G705: html/template has escaped what is in it
 		_ = s.templates.ExecuteTemplate(w, "foot", f)
 	}
 }
 
-// version tells two looks of a page apart.
-func version(content []byte) string {
-	sum := sha256.Sum256(content)
-	return hex.EncodeToString(sum[:8])
+// ages are the texts that change while nothing happens.
+var ages = regexp.MustCompile(`(<time[^>]*>)[^<]*`)
+
+// version tells two looks of a page apart, but by their ages: the browser counts these.
+func (r *rendered) version() string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%+v\n", r.nav)
+	_, _ = sum.Write(ages.ReplaceAll(r.content, []byte("$1")))
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// render renders what changes of a page, with the status of the answer. What goes wrong
-// is shown in its place.
-func (s *server) render(r *http.Request, p page, failure string) (title string, content []byte, code int) {
-	read := &watch.Lenient{Reader: s.reader}
-	title, shown, err := p.load(s, r.Context(), read, r)
-	b := body{Title: title, Refused: refusals(read.Refused), Silent: s.reader.Silent(), CSRF: s.guard.csrf, Failure: failure, Content: shown}
+// update is what a stream sends of a page that has changed.
+func (s *server) update(r *rendered) []byte {
+	out := bytes.NewBuffer(bytes.Clone(r.content))
+	live := r.nav
+	live.Live = true
+	_ = s.templates.ExecuteTemplate(out, "nav", live)
+	return out.Bytes()
+}
+
+// render renders what changes of a page. What goes wrong is shown in its place.
+func (s *server) render(r *http.Request, p page, failure string) *rendered {
+	v := &visit{Request: r, read: &watch.Lenient{Reader: s.reader}}
+	page := &rendered{nav: nav{Tab: p.tab}, code: http.StatusOK}
+	var shown any
+	err := s.look(v)
+	if err == nil {
+		page.nav.Summary = view.SummaryOf(v.o, v.states)
+		page.title, shown, err = p.load(s, v)
+	}
+	b := body{Title: page.title, Refused: refusals(v.read.Refused), Silent: s.reader.Silent(), CSRF: s.guard.csrf, Failure: failure, Content: shown}
 	name := p.template
-	if code = http.StatusOK; err != nil {
-		code, name = statusOf(err), "error"
-		b.Title, b.Content = "Not to be shown", s.Explain(err).Error()
+	if err != nil {
+		page.code, name = statusOf(err), "error"
+		page.title, b.Content = errorTitle(page.code), s.Explain(err).Error()
+		b.Title = page.title
 	}
 	var out bytes.Buffer
 	if err := s.templates.ExecuteTemplate(&out, "notices", b); err == nil {
 		err = s.templates.ExecuteTemplate(&out, name, b)
 		if err == nil {
-			return b.Title, out.Bytes(), code
+			page.content = out.Bytes()
+			return page
 		}
 	}
-	return "Not to be shown", []byte("This page cannot be rendered, which is a defect of the console."), http.StatusInternalServerError
+	page.title, page.code = errorTitle(http.StatusInternalServerError), http.StatusInternalServerError
+	page.content = []byte("<h1>This page cannot be rendered</h1><p>It is a defect of the console: the command line shows the same.</p>")
+	return page
+}
+
+func errorTitle(code int) string {
+	switch code {
+	case http.StatusNotFound:
+		return "Not found"
+	case http.StatusForbidden, http.StatusUnauthorized:
+		return "Not permitted"
+	}
+	return "Not available"
 }
 
 // refusals are the words of the API server about kinds that can't be listed.
@@ -191,9 +263,12 @@ func refusals(errs []error) []string {
 }
 
 func statusOf(err error) int {
-	var status apierrors.APIStatus
-	if errors.As(err, &status) && status.Status().Code >= http.StatusBadRequest {
-		return int(status.Status().Code)
+	if none := (*notFoundError)(nil); errors.As(err, &none) {
+		return http.StatusNotFound
+	}
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) && answer.Status().Code >= http.StatusBadRequest {
+		return int(answer.Status().Code)
 	}
 	return http.StatusBadGateway
 }

@@ -15,8 +15,8 @@ const (
 	// calm is the least time between two looks of a page.
 	calm = 400 * time.Millisecond
 	// heartbeat is how often a stream is written to when nothing changes, to learn that
-	// the browser is gone. The page is looked at again, too: some tell of times, and what
-	// was refused may be allowed by now.
+	// the browser is gone. The page is looked at again, too: a trouble that lasts becomes an
+	// error, and what was refused may be allowed by now.
 	heartbeat = 20 * time.Second
 	// maxStreams is one less than browsers connect to a server at the same time: with one
 	// more, no page could be opened.
@@ -40,13 +40,13 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, p page) {
 	defer beat.Stop()
 	for {
 		changed := s.reader.Changed()
-		_, content, _ := s.render(r, p, "")
+		page := s.render(r, p, "")
 		if r.Context().Err() != nil {
 			return
 		}
-		if now := version(content); now != have {
+		if now := page.version(); now != have {
 			have = now
-			if writeEvent(w, "page", now, content) != nil || control.Flush() != nil {
+			if writeEvent(w, "page", now, s.update(page)) != nil || control.Flush() != nil {
 				return
 			}
 		}

@@ -31,11 +31,13 @@ var fleet = []snapshot.Kind{
 	snapshot.LifecycleRuns, snapshot.LifecyclePolicies,
 }
 
+// Around are the kinds around hosts and clusters in which checks find something, but for Secrets.
+var Around = []snapshot.Kind{snapshot.ExtensionConfigs, snapshot.HostExtensionConfigs, snapshot.AgentReleases, snapshot.Requests, snapshot.Providers}
+
 // Read takes a snapshot with the rights of the user behind c. What may not be read is in
 // Snapshot.Unread; it is an error only when that is everything.
 func Read(ctx context.Context, c client.Reader, scope snapshot.Scope, now time.Time) (*Snapshot, error) {
-	s, err := snapshot.Read(ctx, c, scope.Namespace, append(slices.Clip(fleet),
-		snapshot.ExtensionConfigs, snapshot.HostExtensionConfigs, snapshot.AgentReleases, snapshot.Requests, snapshot.Tokens, snapshot.Providers)...)
+	s, err := snapshot.Read(ctx, c, scope.Namespace, slices.Concat(fleet, Around, []snapshot.Kind{snapshot.Tokens})...)
 	if err != nil {
 		return nil, err
 	}

@@ -194,6 +194,9 @@ type Kind struct {
 	read     func(ctx context.Context, c client.Reader, namespace string, s *Snapshot) error
 }
 
+// Is says whether it is the kind of that name.
+func (k Kind) Is(name string) bool { return k.name == name }
+
 // addition returns the kind as one that is not installed everywhere.
 func (k Kind) addition() Kind {
 	k.optional = true

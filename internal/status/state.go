@@ -154,6 +154,26 @@ func ofFinding(f *doctor.Finding) (State, int) {
 	return s, order
 }
 
+// Ranked are the states of findings of which nothing else is known, those first on which somebody must
+// act; those of one rank keep their order. order has the finding of each.
+func Ranked(findings []doctor.Finding) (states []State, order []*doctor.Finding) {
+	type ranked struct {
+		State
+		of   *doctor.Finding
+		rank int
+	}
+	all := make([]ranked, len(findings))
+	for i := range findings {
+		s, rank := ofFinding(&findings[i])
+		all[i] = ranked{s, &findings[i], rank}
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Compare(a.rank, b.rank) })
+	for i := range all {
+		states, order = append(states, all[i].State), append(order, all[i].of)
+	}
+	return states, order
+}
+
 // hostState is the state of a host about which nothing was found.
 func hostState(h *infrav1.Host, machine *clusterv1.Machine) State {
 	now := hosts.StateOf(h)
@@ -259,7 +279,8 @@ func ConditionRole(c metav1.Condition, of State) Role {
 			return Work
 		}
 		return Off
-	case c.Status == metav1.ConditionUnknown, faulty && c.Status == metav1.ConditionFalse:
+	case c.Status == metav1.ConditionUnknown, faulty && c.Status == metav1.ConditionFalse,
+		c.Type == infrav1.AvailableCondition && c.Reason == infrav1.HostClaimedReason:
 		return Off
 	case c.Status == metav1.ConditionTrue && !faulty:
 		return OK
@@ -334,6 +355,16 @@ func Judge(s *doctor.Snapshot) *States {
 
 // Findings are those of doctor that concern hosts, machines and clusters, the most severe first.
 func (s *States) Findings() []doctor.Finding { return s.findings }
+
+// OfHost are the findings about a host, and about the machine that has it.
+func (s *States) OfHost(h *infrav1.Host) []doctor.Finding {
+	return s.hosts[client.ObjectKeyFromObject(h)]
+}
+
+// OfCluster are the findings that name a cluster.
+func (s *States) OfCluster(c *clusterv1.Cluster) []doctor.Finding {
+	return s.clusters[client.ObjectKeyFromObject(c)]
+}
 
 // Host is the state of a host of the snapshot.
 func (s *States) Host(h *infrav1.Host) State {

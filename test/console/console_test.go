@@ -67,7 +67,7 @@ func newStory(t *testing.T) *story {
 	first := s.tab()
 	first.open(shown.URL())
 	first.await("There is no host yet")
-	if at := evaluate[string](first, "location.href"); at != s.base+"/fleet" {
+	if at := evaluate[string](first, "location.href"); at != s.base+"/" {
 		t.Errorf("the address leads to %s", at)
 	}
 	s.expectClean("the first page", first)
@@ -99,7 +99,7 @@ func (s *story) expectClean(name string, p *tab) {
 // TestConsole follows a cluster from the request for it to a host that is lost.
 func TestConsole(t *testing.T) {
 	s := newStory(t)
-	fleet, cluster := s.page("/fleet"), s.page("/clusters")
+	fleet, overview, cluster := s.page("/hosts"), s.page("/"), s.page("/clusters")
 	for i, rack := range []string{"rack-a", "rack-a", "rack-b"} {
 		s.host(fmt.Sprintf("host-%d", i+1), rack)
 	}
@@ -110,9 +110,10 @@ func TestConsole(t *testing.T) {
 	cluster.shows(clusterName)
 	cluster.open(s.base + "/clusters/" + namespace + "/" + clusterName)
 	cluster.shows("Pending")
-	runs := s.page("/lifecycle")
+	runs := s.page("/decisions")
+	overview.shows("LifecycleHookWaits", "Approve board…", "4 free of 4")
 	runs.shows("BeforeClusterCreate", "Is the change request signed?")
-	runs.shot("lifecycle")
+	runs.shot("decisions")
 
 	s.attacked()
 
@@ -120,7 +121,7 @@ func TestConsole(t *testing.T) {
 	if s.made() {
 		t.Fatal("the Cluster went on without an approval")
 	}
-	runs.follow("a.button")
+	runs.follow(".item a.button")
 	runs.do(chromedp.SendKeys(chromedp.CSS("#reason"), "CHG-4711"))
 	runs.follow("form.decide button")
 	runs.await("CHG-4711", operator)
@@ -135,7 +136,7 @@ func TestConsole(t *testing.T) {
 	fleet.shows(clusterName + "/edge-control-plane")
 	s.initialized()
 	s.pool("workers", 4)
-	cluster.shows("edge-control-plane", "1/1 ready", "workers", "3/4 ready", "none yet: why?")
+	cluster.shows("edge-control-plane", "1/1 ready", "workers", "3/4 ready", "No host. See why")
 	fleet.shows("Running")
 	why := s.page(evaluate[string](cluster, `document.querySelector('a[href^="/placement/"]').getAttribute("href")`))
 	why.shows("Why hosts do not fit", "host-1")
@@ -145,21 +146,22 @@ func TestConsole(t *testing.T) {
 
 	// A host is cut.
 	cut()
-	fleet.shows("not connected", "1 to look at")
-	s.usable(fleet)
-	for name, p := range map[string]*tab{"the fleet": fleet, "the cluster": cluster, "the runs": runs} {
+	fleet.shows("not connected", "HostDisconnected")
+	overview.shows("HostDisconnected", "systemctl status slipway-agent")
+	s.usable(overview)
+	for name, p := range map[string]*tab{"the hosts": fleet, "the overview": overview, "the cluster": cluster, "the runs": runs} {
 		s.expectClean(name, p)
 	}
 	s.injected()
 }
 
 // usable holds what docs/console.md says of large print, dark colours and the keyboard.
-func (s *story) usable(fleet *tab) {
+func (s *story) usable(overview *tab) {
 	t := s.t
 	t.Helper()
 	for name, path := range map[string]string{
 		"host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
-		"pool": "/pools/" + namespace + "/workers", "events": "/events", "search": "/search?q=host-1",
+		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "racks": "/hosts?racks=1",
 	} {
 		p := s.page(path)
 		p.shot(name)
@@ -172,21 +174,21 @@ func (s *story) usable(fleet *tab) {
 		p.close()
 	}
 	const background = "getComputedStyle(document.body).backgroundColor"
-	fleet.prefers("light")
-	fleet.shot("fleet")
-	light := evaluate[string](fleet, background)
-	fleet.prefers("dark")
-	fleet.shot("fleet-dark")
-	if dark := evaluate[string](fleet, background); dark == light {
+	overview.prefers("light")
+	overview.shot("overview")
+	light := evaluate[string](overview, background)
+	overview.prefers("dark")
+	overview.shot("overview-dark")
+	if dark := evaluate[string](overview, background); dark == light {
 		t.Errorf("it is %s in the dark, too", dark)
 	}
 	const active = `document.activeElement.innerText.trim() || document.activeElement.id`
-	fleet.do(chromedp.KeyEvent(kb.Tab))
-	if at := evaluate[string](fleet, active); at != "Skip to the content" {
+	overview.do(chromedp.KeyEvent(kb.Tab))
+	if at := evaluate[string](overview, active); at != "Skip to the content" {
 		t.Errorf("the first key leads to %q", at)
 	}
-	fleet.do(chromedp.KeyEvent(kb.Enter))
-	poll.True(t, "the link leads to the content", func() bool { return evaluate[string](fleet, "document.activeElement.id") == "page" })
+	overview.do(chromedp.KeyEvent(kb.Enter))
+	poll.True(t, "the link leads to the content", func() bool { return evaluate[string](overview, "document.activeElement.id") == "page" })
 }
 
 // attacked has pages of others try to decide: with the session, which browsers send to all
@@ -194,7 +196,7 @@ func (s *story) usable(fleet *tab) {
 func (s *story) attacked() {
 	t := s.t
 	t.Helper()
-	run := "/lifecycle/" + namespace + "/" + s.theRun().Name
+	run := "/runs/" + namespace + "/" + s.theRun().Name
 	form := s.page(run + "/decide?decision=Approve&step=board")
 	csrf := evaluate[string](form, `document.querySelector("input[name=csrf]").value`)
 	decide := s.base + run + "/decide"

@@ -21,6 +21,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/cli"
+	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -324,7 +325,7 @@ func parsed[T any](t *testing.T, text string) T {
 func stateAfter(t *testing.T, page, anchor string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, anchor)
-	match := regexp.MustCompile(`<span class="state (\w+)">(\w+)</span>`).FindStringSubmatch(rest)
+	match := regexp.MustCompile(`<span class="pill (\w+)"><svg aria-hidden="true"><use href="#i-\w+"/></svg>(\w+)</span>`).FindStringSubmatch(rest)
 	if !found || match == nil {
 		t.Fatalf("no state after %s:\n%s", anchor, page)
 	}
@@ -351,7 +352,8 @@ func TestAllTellTheSameState(t *testing.T) {
 		}
 		return text
 	}
-	fleet, clustersPage := page("/fleet"), page("/clusters")
+	hostsPage, clustersPage := page("/hosts"), page("/clusters")
+	inbox, _, _ := strings.Cut(page("/"), "<h2>In numbers</h2>")
 	for i, s := range situations {
 		t.Run(s.name, func(t *testing.T) {
 			namespace := fmt.Sprintf("s%d", i)
@@ -382,8 +384,8 @@ func TestAllTellTheSameState(t *testing.T) {
 				if hosts[i].Name != h.Name || !reflect.DeepEqual(hosts[i].State, h.State) {
 					t.Errorf("host list says %+v, status %+v", hosts[i], h.State)
 				}
-				if got := stateAfter(t, fleet, `id="h-`+namespace+`-`+h.Name+`"`); got != want[h.Name] {
-					t.Errorf("the fleet says of host %s: %q, want %q", h.Name, got, want[h.Name])
+				if got := stateAfter(t, hostsPage, `id="h-`+namespace+`-`+h.Name+`"`); got != want[h.Name] {
+					t.Errorf("the list says of host %s: %q, want %q", h.Name, got, want[h.Name])
 				}
 				agrees(t, h.State, report, s.age, table)
 			}
@@ -394,12 +396,12 @@ func TestAllTellTheSameState(t *testing.T) {
 			if !reflect.DeepEqual(clusters[0].State, c) {
 				t.Errorf("cluster get says %+v, status %+v", clusters[0].State, c)
 			}
-			for text, anchor := range map[string]string{clustersPage: `id="c-` + namespace + `-a"`, clusterPage: "<dt>State</dt>"} {
+			for text, anchor := range map[string]string{clustersPage: `id="c-` + namespace + `-a"`, clusterPage: `<h2>How it is</h2>`} {
 				if got := stateAfter(t, text, anchor); got != s.cluster {
 					t.Errorf("a page says of the cluster: %q, want %q", got, s.cluster)
 				}
 			}
-			for text, anchor := range map[string]string{hostPage: "<dt>State</dt>", clusterPage: `<th scope="row">a-1</th>`} {
+			for text, anchor := range map[string]string{hostPage: `<h2>How it is</h2>`, clusterPage: `<th scope="row">a-1</th>`} {
 				if got := stateAfter(t, text, anchor); got != s.used {
 					t.Errorf("a page says of the host in use: %q, want %q", got, s.used)
 				}
@@ -409,6 +411,9 @@ func TestAllTellTheSameState(t *testing.T) {
 				// What a run waits for has the same words in doctor and in the status of its cluster.
 				if f.Check == "LifecycleHookWaits" && !reflect.DeepEqual(all.Clusters[0].Waiting, []string{f.Message}) {
 					t.Errorf("doctor finds %q, the cluster waits for %q", f.Message, all.Clusters[0].Waiting)
+				}
+				if link := `href="` + view.PageOf(f.Object.Kind, namespace, f.Object.Name, f.Cluster) + `"`; f.Severity != doctor.Note && !strings.Contains(inbox, link) {
+					t.Errorf("doctor finds %+v, and the overview has no %s", f, link)
 				}
 				if f.Severity != doctor.Note && !all.Clusters[0].State.Attention() && !all.Hosts[0].State.Attention() && !all.Hosts[1].State.Attention() {
 					t.Errorf("doctor finds %+v, and nothing needs attention", f)

@@ -20,8 +20,8 @@ import (
 
 // pages are those of the console, with objects of world.yaml.
 var pages = []string{
-	"/fleet", "/hosts/prod/h-1", "/hosts/prod/h-4", "/hosts/prod/h-7", "/hosts/prod/nothing", "/clusters", "/clusters/prod/held", "/clusters/prod/broken",
-	"/pools/prod/held-pool", "/placement/prod/held-cp-3", "/lifecycle", "/lifecycle/prod/held-upgrade", "/events", "/search?q=held",
+	"/", "/hosts", "/hosts?racks=1&state=HostQuarantined", "/hosts/prod/h-1", "/hosts/prod/h-4", "/hosts/prod/h-7", "/hosts/prod/nothing", "/clusters", "/clusters/prod/held", "/clusters/prod/broken",
+	"/pools/prod/held-pool", "/placement/prod/held-cp-3", "/decisions", "/runs/prod/held-upgrade", "/activity", "/find?q=held", "/nothing",
 }
 
 // What the pages of `slipway ui` say, with the objects of world.yaml.
@@ -95,6 +95,18 @@ func get(t *testing.T, browser *http.Client, url string) (status, page string) {
 // digest of an asset in its address, which a browser keeps it by
 var digest = regexp.MustCompile(`[?&][vh]=[0-9a-f]+`)
 
+// age0 is what a text says of an age.
+var age0 = regexp.MustCompile(`^for|ago$`)
+
+func attribute(node *html.Node, name string) string {
+	for _, a := range node.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
 // texts has a line for each text of a page, and for each address.
 func texts(t *testing.T, page io.Reader) string {
 	t.Helper()
@@ -105,6 +117,11 @@ func texts(t *testing.T, page io.Reader) string {
 	var lines strings.Builder
 	for node := range document.Descendants() {
 		switch {
+		case node.Type == html.TextNode && node.Parent.Data == "time":
+			// An age is another one each time; what comes before it is not.
+			lines.WriteString(age0.FindString(node.Data) + "\n")
+		case node.Type == html.ElementNode && node.Data == "time":
+			lines.WriteString(attribute(node, "datetime") + " ")
 		case node.Type == html.TextNode && node.Parent.Data != "script" && node.Parent.Data != "style":
 			if text := strings.Join(strings.Fields(node.Data), " "); text != "" {
 				lines.WriteString(text + "\n")

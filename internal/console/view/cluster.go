@@ -5,9 +5,10 @@ import (
 	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/snapshot"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -17,7 +18,9 @@ type Cluster struct {
 	// Version of Kubernetes that its topology asks for; empty without one.
 	Version    string
 	Endpoint   string
-	Conditions []Condition
+	Conditions Conditions
+	// Troubles are what doctor finds of it and its machines.
+	Troubles, Notes []Trouble
 	// Groups are the control plane, the pools, and machines of neither.
 	Groups []Group
 	// Rollouts are its pools of Slipway, with what they roll out.
@@ -37,8 +40,8 @@ type Group struct {
 // Member is a Machine with the host and the node that it has.
 type Member struct {
 	// Name of the Machine, or of the HostMachine while there is no Machine.
-	Name, Version string
-	State         status.State
+	Namespace, Name, Version string
+	State                    status.State
 	// HostMachine that asks for a host, if Slipway provides it.
 	HostMachine string
 	// Host that it has; nil while it waits. Of one that the user may not see there is
@@ -54,8 +57,9 @@ type Member struct {
 }
 
 // ClusterOf shows a cluster; told is what the status tells of it.
-func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *snapshot.Snapshot, states *status.States, page int) Cluster {
+func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *doctor.Snapshot, states *status.States, page int) Cluster {
 	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions, told.State), Rollouts: PoolsOf(c, o.HostMachinePools)}
+	v.Troubles, v.Notes = TroublesOf(states.OfCluster(c), o)
 	if c.Spec.Topology.IsDefined() {
 		v.Version = c.Spec.Topology.Version
 	}
@@ -82,13 +86,8 @@ func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *snapshot.Snapshot, 
 var groupKinds = []string{"Control plane", "MachinePool", "MachineDeployment", ""}
 
 // membersOf are the machines of a cluster, by group and name.
-func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot, states *status.States) []Member {
-	hosts, wanting := map[string]*infrav1.Host{}, map[string]*infrav1.HostMachine{}
-	for i := range o.Hosts {
-		if o.Hosts[i].Namespace == c.Namespace {
-			hosts[o.Hosts[i].Name] = &o.Hosts[i]
-		}
-	}
+func membersOf(c *clusterv1.Cluster, o *doctor.Snapshot, states *status.States) []Member {
+	hosts, wanting := hostsIn(o, c.Namespace), map[string]*infrav1.HostMachine{}
 	for i := range o.HostMachines {
 		if m := &o.HostMachines[i]; m.Namespace == c.Namespace && m.Labels[clusterv1.ClusterNameLabel] == c.Name {
 			wanting[m.Name] = m
@@ -108,7 +107,7 @@ func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot, states *status.States
 		members = append(members, member)
 	}
 	for _, m := range wanting {
-		member := Member{Name: m.Name, Version: m.Spec.Version}
+		member := Member{Namespace: m.Namespace, Name: m.Name, Version: m.Spec.Version}
 		member.order, member.group = groupOf(m.Labels)
 		member.takes(m, nil, hosts, states)
 		members = append(members, member)
@@ -119,8 +118,23 @@ func membersOf(c *clusterv1.Cluster, o *snapshot.Snapshot, states *status.States
 	return members
 }
 
+// hostsIn are the hosts of a namespace by their names.
+func hostsIn(o *doctor.Snapshot, namespace string) map[string]*infrav1.Host {
+	hosts := map[string]*infrav1.Host{}
+	for i := range o.Hosts {
+		if o.Hosts[i].Namespace == namespace {
+			hosts[o.Hosts[i].Name] = &o.Hosts[i]
+		}
+	}
+	return hosts
+}
+
+func keyIn(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}
+
 func memberOf(m *clusterv1.Machine) Member {
-	member := Member{Name: m.Name, State: status.StateOf(nil, nil, m, nil), Version: m.Spec.Version, Node: m.Status.NodeRef.Name}
+	member := Member{Namespace: m.Namespace, Name: m.Name, State: status.StateOf(nil, nil, m, nil), Version: m.Spec.Version, Node: m.Status.NodeRef.Name}
 	member.order, member.group = groupOf(m.Labels)
 	if m.Status.NodeInfo != nil {
 		member.Version = cmp.Or(m.Status.NodeInfo.KubeletVersion, member.Version)

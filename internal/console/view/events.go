@@ -1,6 +1,7 @@
 package view
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +35,9 @@ type Event struct {
 	Time                  time.Time
 	Warning               bool
 	Namespace, Kind, Name string
-	Reason, Message       string
+	// Page of the object; empty for one without.
+	Page            string
+	Reason, Message string
 	// Count is how often it happened.
 	Count int32
 }
@@ -50,13 +53,50 @@ const clusterAPI = "cluster.x-k8s.io"
 
 func eventOf(e *corev1.Event) Event {
 	v := Event{
-		Time: EventTime(e), Warning: e.Type == corev1.EventTypeWarning, Namespace: e.InvolvedObject.Namespace, Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name,
-		Reason: e.Reason, Message: e.Message, Count: max(1, e.Count),
+		Time: eventTime(e), Warning: e.Type == corev1.EventTypeWarning, Namespace: e.InvolvedObject.Namespace, Kind: e.InvolvedObject.Kind, Name: e.InvolvedObject.Name,
+		Reason: e.Reason, Message: withoutDumps(e.Message), Count: max(1, e.Count),
 	}
+	v.Page = PageOf(v.Kind, v.Namespace, v.Name, "")
 	if e.Series != nil {
 		v.Count = max(v.Count, e.Series.Count)
 	}
 	return v
+}
+
+// eventTime is when an Event was last seen, by whichever of its times is set.
+func eventTime(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.UTC()
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.UTC()
+	case !e.EventTime.IsZero():
+		return e.EventTime.UTC()
+	}
+	return e.CreationTimestamp.UTC()
+}
+
+// dump is an object reference as Go prints it.
+var dump = regexp.MustCompile(`\[?&?\{Kind:(\w*) Namespace:\S* Name:(\S*) [^{}]*\}\]?`)
+
+// withoutDumps has the kinds and names of objects that Cluster API prints with all their fields.
+func withoutDumps(message string) string { return dump.ReplaceAllString(message, "$1 $2") }
+
+// Folded are events of which equal ones that follow each other are one, with the time of the latest.
+func Folded(events []Event) []Event {
+	var out []Event
+	for _, e := range events {
+		if n := len(out) - 1; n >= 0 {
+			same := out[n]
+			same.Time, same.Count = e.Time, e.Count
+			if same == e {
+				out[n].Count += e.Count
+				continue
+			}
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 func (f EventFilter) shows(e *Event) bool {

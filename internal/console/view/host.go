@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -24,8 +22,12 @@ type Host struct {
 	Node string
 	// Unapproved says that it is not approved: nobody decided yet, or somebody denied it.
 	Unapproved bool
+	// Troubles are what doctor finds about it.
+	Troubles, Notes []Trouble
+	// Version of Kubernetes on it; empty while it is free.
+	Version    string
 	Operation  *Operation
-	Conditions []Condition
+	Conditions Conditions
 	Timeline   []Moment
 	Facts      []Fact
 }
@@ -60,16 +62,17 @@ type Moment struct {
 // Fact is what was found out about a host.
 type Fact struct{ Name, Value string }
 
-// HostOf shows a host of which told is its status; events are those about it, and machine
-// is the Machine whose host it is, or nil.
-func HostOf(h *infrav1.Host, told status.Host, machine *clusterv1.Machine, events []corev1.Event) Host {
+// HostOf shows a host in a snapshot; events are those about it.
+func HostOf(h *infrav1.Host, o *doctor.Snapshot, states *status.States, events []Event) Host {
+	told := status.HostOf(h, states)
 	v := Host{Host: told, Operation: operationOf(h), Conditions: ConditionsOf(h.Status.Conditions, told.State), Facts: factsOf(h)}
 	if claim := h.Spec.Claim; claim != nil {
 		v.Cluster, v.Machine = claim.ClusterName, claim.MachineName
+		if machine := o.MachinesOnHosts()[keyIn(h.Namespace, claim.MachineName)]; machine != nil {
+			v.Node, v.Version = machine.Status.NodeRef.Name, versionOn(machine)
+		}
 	}
-	if machine != nil {
-		v.Node = machine.Status.NodeRef.Name
-	}
+	v.Troubles, v.Notes = TroublesOf(states.OfHost(h), o)
 	v.Unapproved = !hosts.Approved(h)
 	v.Timeline = timelineOf(h, told.State, events)
 	return v
@@ -95,7 +98,7 @@ func operationOf(h *infrav1.Host) *Operation {
 }
 
 // timelineOf has the newest first.
-func timelineOf(h *infrav1.Host, state status.State, events []corev1.Event) []Moment {
+func timelineOf(h *infrav1.Host, state status.State, events []Event) []Moment {
 	moments := []Moment{{Time: h.CreationTimestamp.UTC(), What: "Enrolled"}}
 	if proof := h.Status.CleanProof; proof != nil {
 		moments = append(moments, Moment{Time: proof.Time.UTC(), What: "Proved clean", Role: status.OK})
@@ -113,33 +116,16 @@ func timelineOf(h *infrav1.Host, state status.State, events []corev1.Event) []Mo
 	for _, c := range h.Status.Conditions {
 		moments = append(moments, Moment{Time: c.LastTransitionTime.UTC(), What: c.Type + " became " + string(c.Status), Detail: cmp.Or(c.Message, c.Reason), Role: status.ConditionRole(c, state)})
 	}
-	for i := range events {
-		moments = append(moments, momentOf(&events[i]))
+	for _, e := range Folded(events) {
+		m := Moment{Time: e.Time, What: e.Reason, Detail: e.Message}
+		if e.Warning {
+			m.Role = status.Bad
+		}
+		moments = append(moments, m)
 	}
 	moments = slices.DeleteFunc(moments, func(m Moment) bool { return m.Time.IsZero() })
 	slices.SortStableFunc(moments, func(a, b Moment) int { return b.Time.Compare(a.Time) })
 	return moments[:min(len(moments), PageSize)]
-}
-
-func momentOf(e *corev1.Event) Moment {
-	m := Moment{Time: EventTime(e), What: e.Reason, Detail: e.Message}
-	if e.Type == corev1.EventTypeWarning {
-		m.Role = status.Bad
-	}
-	return m
-}
-
-// EventTime is when an Event was last seen, by whichever of its times is set.
-func EventTime(e *corev1.Event) time.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return e.Series.LastObservedTime.UTC()
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp.UTC()
-	case !e.EventTime.IsZero():
-		return e.EventTime.UTC()
-	}
-	return e.CreationTimestamp.UTC()
 }
 
 func factsOf(h *infrav1.Host) []Fact {

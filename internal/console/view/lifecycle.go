@@ -2,18 +2,24 @@ package view
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"time"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
 	"github.com/slipway-dev/slipway/internal/runs"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
-// Lifecycle is the runs of lifecycle policies: those that somebody waits for, and the
-// others.
-type Lifecycle struct {
+// Decisions are what waits for a person or a window: runs of lifecycle policies, hosts to approve,
+// and what somebody paused long ago.
+type Decisions struct {
+	// Waiting are runs that wait or failed; Others are the other ones.
 	Waiting, Others []Run
+	// Troubles are decisions about anything else.
+	Troubles []Trouble
 	// More is how many of the others are left out, the oldest.
 	More int
 }
@@ -34,11 +40,19 @@ type Run struct {
 type Choice struct {
 	Decision lifecyclev1.DecisionType
 	Step     string
+	// Page of its form.
+	Page string
 }
 
-// LifecycleOf shows what each cluster's policies do.
-func LifecycleOf(explained []runs.Explanation) Lifecycle {
-	var l Lifecycle
+// DecisionsOf shows what each cluster's policies do, and which other decisions are waited for.
+func DecisionsOf(explained []runs.Explanation, o *doctor.Snapshot, states *status.States) Decisions {
+	var l Decisions
+	all, _ := TroublesOf(states.Findings(), o)
+	for _, t := range all {
+		if t.Role == status.Wait && t.Object.Kind != "LifecycleRun" {
+			l.Troubles = append(l.Troubles, t)
+		}
+	}
 	for i := range explained {
 		for _, r := range explained[i].Runs {
 			run := RunOf(explained[i].Namespace, explained[i].Cluster, r)
@@ -73,10 +87,16 @@ func RunOf(namespace, cluster string, r runs.Run) Run {
 	}
 	switch {
 	case r.Phase == lifecyclev1.RunFailed:
-		v.Choices = []Choice{{lifecyclev1.DecisionRetry, r.Current}}
+		v.choose(lifecyclev1.DecisionRetry)
 	case v.At.Kind == step.Approval && r.Phase == lifecyclev1.RunWaiting:
-		v.Choices = []Choice{{lifecyclev1.DecisionApprove, r.Current}}
+		v.choose(lifecyclev1.DecisionApprove)
 	}
-	v.Choices = append(v.Choices, Choice{lifecyclev1.DecisionSkip, r.Current})
+	v.choose(lifecyclev1.DecisionSkip)
 	return v
+}
+
+// choose adds a decision about the current step.
+func (r *Run) choose(decision lifecyclev1.DecisionType) {
+	form := url.URL{Path: PageOf("LifecycleRun", r.Namespace, r.Name, "") + "/decide", RawQuery: url.Values{"decision": {string(decision)}, "step": {r.Current}}.Encode()}
+	r.Choices = append(r.Choices, Choice{decision, r.Current, form.String()})
 }

@@ -9,7 +9,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/snapshot"
+	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/status"
 )
 
@@ -20,10 +20,11 @@ type Pool struct {
 	Version, Revision string
 	// Replicas, and how many of them are ready, available, and made of these.
 	Replicas, Ready, Available, Updated int32
-	// Rollout is the condition RollingOut: what is done, and why it waits; nil before it
-	// was told.
+	// State is how it is.
+	State status.State
+	// Rollout is the condition RollingOut while it is True: what is done, and why it waits.
 	Rollout    *Condition
-	Conditions []Condition
+	Conditions Conditions
 	// Members are the machines of the page, those that are rolled out to others first.
 	Members []PoolMember
 	Pager   Pager
@@ -39,37 +40,30 @@ type PoolMember struct {
 }
 
 // PoolOf shows a pool; version is that of its MachinePool, empty where that is not known.
-func PoolOf(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot, states *status.States, page int) Pool {
+func PoolOf(p *infrav1.HostMachinePool, version string, o *doctor.Snapshot, states *status.States, page int) Pool {
 	v := Pool{
 		Namespace: p.Namespace, Name: p.Name, Cluster: p.Labels[clusterv1.ClusterNameLabel], Version: version, Revision: p.Status.Revision,
 		Replicas: p.Status.Replicas, Ready: p.Status.ReadyReplicas, Available: ptr.Deref(p.Status.AvailableReplicas, 0), Updated: ptr.Deref(p.Status.UpdatedReplicas, 0),
-		Conditions: ConditionsOf(p.Status.Conditions, states.Pool(p)),
+		State: states.Pool(p),
 	}
-	if i := slices.IndexFunc(v.Conditions, func(c Condition) bool { return c.Type == clusterv1.RollingOutCondition }); i >= 0 {
-		v.Rollout = &v.Conditions[i]
+	v.Conditions = ConditionsOf(p.Status.Conditions, v.State)
+	if i := slices.IndexFunc(v.Conditions.Unexpected, func(c Condition) bool { return c.Type == clusterv1.RollingOutCondition }); i >= 0 {
+		v.Rollout = &v.Conditions.Unexpected[i]
 	}
 	v.Members, v.Pager = paged(poolMembers(p, version, o, states), page)
 	return v
 }
 
-func poolMembers(p *infrav1.HostMachinePool, version string, o *snapshot.Snapshot, states *status.States) []PoolMember {
-	hosts, machines := map[string]*infrav1.Host{}, map[string]*clusterv1.Machine{}
-	for i := range o.Hosts {
-		hosts[o.Hosts[i].Name] = &o.Hosts[i]
-	}
-	for i := range o.Machines {
-		if ref := o.Machines[i].Spec.InfrastructureRef; IsOurs(ref, "HostMachine") {
-			machines[ref.Name] = &o.Machines[i]
-		}
-	}
+func poolMembers(p *infrav1.HostMachinePool, version string, o *doctor.Snapshot, states *status.States) []PoolMember {
+	hosts, machines := hostsIn(o, p.Namespace), o.MachinesOnHosts()
 	var members []PoolMember
 	for i := range o.HostMachines {
 		m := &o.HostMachines[i]
 		if !slices.ContainsFunc(m.OwnerReferences, func(r metav1.OwnerReference) bool { return r.Kind == "HostMachinePool" && r.UID == p.UID }) {
 			continue
 		}
-		member := PoolMember{Member: Member{Name: m.Name, Version: m.Spec.Version}}
-		machine := machines[m.Name]
+		member := PoolMember{Member: Member{Namespace: m.Namespace, Name: m.Name, Version: m.Spec.Version}}
+		machine := machines[keyIn(m.Namespace, m.Name)]
 		if machine != nil {
 			member.Member = memberOf(machine)
 		}
@@ -102,7 +96,7 @@ func PoolsOf(c *clusterv1.Cluster, pools []infrav1.HostMachinePool) []PoolLine {
 	var lines []PoolLine
 	for i := range pools {
 		p := &pools[i]
-		if p.Labels[clusterv1.ClusterNameLabel] != c.Name {
+		if p.Namespace != c.Namespace || p.Labels[clusterv1.ClusterNameLabel] != c.Name {
 			continue
 		}
 		line := PoolLine{Namespace: p.Namespace, Name: p.Name, Replicas: p.Status.Replicas, Updated: ptr.Deref(p.Status.UpdatedReplicas, 0)}

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -38,34 +39,38 @@ func rolling() (*infrav1.HostMachinePool, *snapshot.Snapshot) {
 	}
 }
 
+func known(o *snapshot.Snapshot) *doctor.Snapshot {
+	return &doctor.Snapshot{Snapshot: *o, Now: time.Now()}
+}
+
 func judged(o *snapshot.Snapshot) *status.States {
-	return status.Judge(&doctor.Snapshot{Snapshot: *o, Now: time.Now()})
+	return status.Judge(known(o))
 }
 
 func TestPoolTellsWhichMachineIsAtWhichStepAndWhyItWaits(t *testing.T) {
 	pool, objects := rolling()
-	v := PoolOf(pool, "v1.36.3", objects, judged(objects), 1)
+	v := PoolOf(pool, "v1.36.3", known(objects), judged(objects), 1)
 	if len(v.Members) != 2 || v.Members[0].Name != "w-10" || !v.Members[0].Outdated || v.Members[1].Outdated {
 		t.Fatalf("members: %+v", v.Members)
 	}
 	if op := v.Members[1].Operation; op == nil || op.Step != "runcmd 1 of 2" {
 		t.Errorf("operation %+v", op)
 	}
-	if v.Rollout == nil || v.Rollout.Message != pool.Status.Conditions[0].Message || v.Cluster != "edge" || v.Updated != 1 {
+	if v.Rollout == nil || !slices.Equal(v.Rollout.Lines, []string{"Rolling out 1 not up-to-date machines", "w-2 is not available"}) || v.Cluster != "edge" || v.Updated != 1 {
 		t.Errorf("%+v", v)
 	}
 	// Who may not list MachinePools learns what the revision tells.
-	if v := PoolOf(pool, "", objects, judged(objects), 1); !v.Members[0].Outdated || v.Members[1].Outdated {
+	if v := PoolOf(pool, "", known(objects), judged(objects), 1); !v.Members[0].Outdated || v.Members[1].Outdated {
 		t.Errorf("without the version: %+v", v.Members)
 	}
 	// Another version makes all of them outdated; before there is a revision, none is.
-	for _, m := range PoolOf(pool, "v1.36.4", objects, judged(objects), 1).Members {
+	for _, m := range PoolOf(pool, "v1.36.4", known(objects), judged(objects), 1).Members {
 		if !m.Outdated {
 			t.Errorf("%s is told to have v1.36.4", m.Name)
 		}
 	}
 	pool.Status.Revision = ""
-	for _, m := range PoolOf(pool, "v1.36.4", objects, judged(objects), 1).Members {
+	for _, m := range PoolOf(pool, "v1.36.4", known(objects), judged(objects), 1).Members {
 		if m.Outdated {
 			t.Errorf("%s is told to be outdated", m.Name)
 		}
@@ -82,7 +87,7 @@ func TestMachineWaitsForItsNode(t *testing.T) {
 	machine.Status.NodeRef.Name = "node-1"
 	machine.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineNodeReadyCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNodeNotReadyReason, Message: "* no network"}}
 	objects.Machines = []clusterv1.Machine{machine}
-	if got := PoolOf(pool, "v1.36.3", objects, judged(objects), 1).Members[1].Waiting; got != "Node node-1 is not ready: no network" {
+	if got := PoolOf(pool, "v1.36.3", known(objects), judged(objects), 1).Members[1].Waiting; got != "Node node-1 is not ready: no network" {
 		t.Errorf("w-1 waits for %q", got)
 	}
 }
@@ -93,7 +98,7 @@ func TestPoolsOfACluster(t *testing.T) {
 	still.Name, still.Status.Conditions[0].Status = "a", metav1.ConditionFalse
 	other := pool.DeepCopy()
 	other.Labels[clusterv1.ClusterNameLabel] = "another"
-	lines := PoolsOf(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}, []infrav1.HostMachinePool{*pool, *other, *still})
+	lines := PoolsOf(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "edge"}}, []infrav1.HostMachinePool{*pool, *other, *still})
 	if len(lines) != 2 || lines[0].Name != "a" || lines[0].Doing != "" || lines[1].Doing == "" {
 		t.Errorf("%+v", lines)
 	}
@@ -111,7 +116,7 @@ func TestMachineOfAnotherProviderIsNoMember(t *testing.T) {
 		other.Spec.InfrastructureRef = ref
 		other.Status.NodeRef.Name = "other-node"
 		objects.Machines = append(objects.Machines, other)
-		for _, m := range PoolOf(pool, "v1.36.3", objects, judged(objects), 1).Members {
+		for _, m := range PoolOf(pool, "v1.36.3", known(objects), judged(objects), 1).Members {
 			if m.Name == "other" || m.Node != "" {
 				t.Errorf("a Machine of %s/%s is shown as a member of the pool: %+v", ref.APIGroup, ref.Kind, m.Member)
 			}

@@ -29,8 +29,10 @@ type Found struct {
 
 // Item is an object with its page.
 type Item struct {
-	// Path of the page, such as hosts; Anchor in it, or empty.
+	// Path of the page, such as hosts, with the namespace and name that it is for.
 	Path, Namespace, Name string
+	// Title is the name of the object, which for a machine is not that of its page.
+	Title string
 	// Detail is what was found besides the name.
 	Detail string
 }
@@ -44,7 +46,7 @@ func SearchOf(text string, in *snapshot.Snapshot, states *status.States) Search 
 	var found Found
 	add := func(path, namespace, name, detail string, known ...string) {
 		if containsFold(text, append(known, namespace+"/"+name)...) {
-			found.Items = append(found.Items, Item{Path: path, Namespace: namespace, Name: name, Detail: detail})
+			found.Items = append(found.Items, Item{Path: path, Namespace: namespace, Name: name, Title: name, Detail: detail})
 		}
 	}
 	end := func(kind string) {
@@ -76,13 +78,13 @@ func SearchOf(text string, in *snapshot.Snapshot, states *status.States) Search 
 		// A machine is shown on the page of its cluster.
 		m := &in.Machines[i]
 		if containsFold(text, m.Name, m.Status.NodeRef.Name, m.Spec.ProviderID) {
-			found.Items = append(found.Items, Item{Path: "clusters", Namespace: m.Namespace, Name: m.Spec.ClusterName, Detail: m.Name + ", node " + cmp.Or(m.Status.NodeRef.Name, "none")})
+			found.Items = append(found.Items, Item{Path: "clusters", Namespace: m.Namespace, Name: m.Spec.ClusterName, Title: m.Name, Detail: "cluster " + m.Spec.ClusterName + ", node " + cmp.Or(m.Status.NodeRef.Name, "none")})
 		}
 	}
 	end("Machines")
 	for i := range in.LifecycleRuns {
 		r := &in.LifecycleRuns[i]
-		add("lifecycle", r.Namespace, r.Name, string(r.Spec.Hook)+" of "+r.Spec.ClusterName, r.Spec.ClusterName, r.Spec.PolicyName)
+		add("runs", r.Namespace, r.Name, string(r.Spec.Hook)+" of "+r.Spec.ClusterName, r.Spec.ClusterName, r.Spec.PolicyName)
 	}
 	end("Lifecycle runs")
 	return v

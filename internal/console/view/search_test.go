@@ -30,8 +30,8 @@ func TestSearchFindsByWhatPeopleKnow(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"192.0.2.7": "Hosts: hosts/h-10", "RACK-3": "Hosts: hosts/h-9", "h-": "Hosts: hosts/h-9 hosts/h-10", "node-7": "Machines: clusters/edge",
-		"workers": "Pools: pools/workers", "board": "Lifecycle runs: lifecycle/run-1",
-		"edge": "Clusters: clusters/edge Hosts: hosts/h-10 Machines: clusters/edge Lifecycle runs: lifecycle/run-1", "": "", "nothing": "",
+		"workers": "Pools: pools/workers", "board": "Lifecycle runs: runs/run-1",
+		"edge": "Clusters: clusters/edge Hosts: hosts/h-10 Machines: clusters/edge Lifecycle runs: runs/run-1", "": "", "nothing": "",
 	} {
 		var got []string
 		for _, found := range SearchOf(text, in, judged(in)).Kinds {

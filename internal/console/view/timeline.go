@@ -79,6 +79,30 @@ func (t *Timeline) remove(key types.NamespacedName) {
 	t.warnings -= one(old.Warning)
 }
 
+// About are the events about an object, the newest first.
+func (t *Timeline) About(kind, namespace, name string) []Event {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var about []Event
+	for _, e := range t.ordered {
+		if e.Kind == kind && e.Namespace == namespace && e.Name == name {
+			about = append(about, e.Event)
+		}
+	}
+	return about
+}
+
+// Latest are the newest n events.
+func (t *Timeline) Latest(n int) []Event {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var latest []Event
+	for _, e := range t.ordered[:min(n, len(t.ordered))] {
+		latest = append(latest, e.Event)
+	}
+	return latest
+}
+
 // Events shows what a filter leaves.
 func (t *Timeline) Events(filter EventFilter) Events {
 	t.mu.RLock()
