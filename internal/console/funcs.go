@@ -18,6 +18,7 @@ func (s *server) funcs() template.FuncMap {
 		// The console runs on the machine of its user.
 		"clock":     func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") },
 		"age":       func(t time.Time) string { return age(s.now().Sub(t)) },
+		"took":      took,
 		"or0":       func(text, other string) string { return cmp.Or(text, other) },
 		"hostsURL":  hostsURL,
 		"hostsPage": func(f view.HostFilter, page int) string { return hostsURL(f, "page", strconv.Itoa(page)) },
@@ -40,6 +41,14 @@ func age(d time.Duration) string {
 		return fmt.Sprintf("%d h", d/time.Hour)
 	}
 	return fmt.Sprintf("%d d", d/(24*time.Hour))
+}
+
+// took is a duration that ended, of less than ten seconds to the tenth.
+func took(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return age(d)
 }
 
 // hostsURL is where a part of the hosts is shown: the filter there is, with one field

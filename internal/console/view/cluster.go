@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,7 +26,9 @@ type Cluster struct {
 	Groups []Group
 	// Rollouts are its pools of Slipway, with what they roll out.
 	Rollouts []PoolLine
-	Pager    Pager
+	// Rollout is that of its machines, while there is one.
+	Rollout *Rollout
+	Pager   Pager
 }
 
 // Group is machines that are looked after together.
@@ -51,7 +54,10 @@ type Member struct {
 	Node string
 	// Waiting says what it waits for.
 	Waiting string
+	// Outdated says that it is of another version or revision than it is to be.
+	Outdated bool
 
+	times times
 	order int
 	group string
 }
@@ -70,7 +76,9 @@ func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *doctor.Snapshot, st
 	for _, p := range told.Pools {
 		v.Groups = append(v.Groups, Group{Kind: p.Kind, Name: p.Name, Replicas: p.Replicas})
 	}
-	shown, pager := paged(membersOf(c, o, states), page)
+	members := membersOf(c, o, states)
+	v.Rollout = rolloutOf(members, c.Status.Conditions, o.Now)
+	shown, pager := paged(members, page)
 	v.Pager = pager
 	for _, m := range shown {
 		i := slices.IndexFunc(v.Groups, func(g Group) bool { return g.Kind == groupKinds[m.order] && (m.order == 0 || g.Name == m.group) })
@@ -136,6 +144,7 @@ func keyIn(namespace, name string) client.ObjectKey {
 func memberOf(m *clusterv1.Machine) Member {
 	member := Member{Namespace: m.Namespace, Name: m.Name, State: status.StateOf(nil, nil, m, nil), Version: m.Spec.Version, Node: m.Status.NodeRef.Name}
 	member.order, member.group = groupOf(m.Labels)
+	member.Outdated = meta.IsStatusConditionFalse(m.Status.Conditions, clusterv1.MachineUpToDateCondition)
 	if m.Status.NodeInfo != nil {
 		member.Version = cmp.Or(m.Status.NodeInfo.KubeletVersion, member.Version)
 	}
@@ -162,6 +171,7 @@ func (m *Member) takes(from *infrav1.HostMachine, machine *clusterv1.Machine, ho
 	}
 	m.HostMachine, m.State, m.Waiting = from.Name, states.Machine(from), status.MachineWaits(from, machine)
 	name := from.Status.HostRef.Name
+	m.times = timesOf(from, machine, hosts[name])
 	if name == "" {
 		return
 	}

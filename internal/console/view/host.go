@@ -25,8 +25,10 @@ type Host struct {
 	// Troubles are what doctor finds about it.
 	Troubles, Notes []Trouble
 	// Version of Kubernetes on it; empty while it is free.
-	Version    string
-	Operation  *Operation
+	Version   string
+	Operation *Operation
+	// Life is what it was since it enrolled.
+	Life       []Span
 	Conditions Conditions
 	Timeline   []Moment
 	Facts      []Fact
@@ -36,17 +38,17 @@ type Host struct {
 type Operation struct {
 	Phase, State, Step, Reason, Message string
 	Begun, Ended                        time.Time
-	// Steps are those that were begun, the oldest first.
+	// Steps are those that were begun, the oldest first, but for the Brief ones, which took less
+	// than a tenth of a second each.
 	Steps []Step
+	Brief int
 }
 
 // Step is one of an operation.
 type Step struct {
-	Name  string
-	Begun time.Time
-	// Took is what the step took to the tenth of a second; empty while it is under way, and
-	// for one that a crash or a reboot cut short.
-	Took string
+	Span
+	// Done is false while it is under way, and for one that a crash or a reboot cut short.
+	Done bool
 }
 
 // Moment is something that happened to a host.
@@ -65,7 +67,7 @@ type Fact struct{ Name, Value string }
 // HostOf shows a host in a snapshot; events are those about it.
 func HostOf(h *infrav1.Host, o *doctor.Snapshot, states *status.States, events []Event) Host {
 	told := status.HostOf(h, states)
-	v := Host{Host: told, Operation: operationOf(h), Conditions: ConditionsOf(h.Status.Conditions, told.State), Facts: factsOf(h)}
+	v := Host{Host: told, Operation: operationOf(h, o.Now), Conditions: ConditionsOf(h.Status.Conditions, told.State), Facts: factsOf(h)}
 	if claim := h.Spec.Claim; claim != nil {
 		v.Cluster, v.Machine = claim.ClusterName, claim.MachineName
 		if machine := o.MachinesOnHosts()[keyIn(h.Namespace, claim.MachineName)]; machine != nil {
@@ -74,11 +76,12 @@ func HostOf(h *infrav1.Host, o *doctor.Snapshot, states *status.States, events [
 	}
 	v.Troubles, v.Notes = TroublesOf(states.OfHost(h), o)
 	v.Unapproved = !hosts.Approved(h)
+	v.Life = lifeOf(h, told.State, o.Now)
 	v.Timeline = timelineOf(h, told.State, events)
 	return v
 }
 
-func operationOf(h *infrav1.Host) *Operation {
+func operationOf(h *infrav1.Host, now time.Time) *Operation {
 	op := hosts.Observed(h)
 	if op == nil {
 		return nil
@@ -87,14 +90,42 @@ func operationOf(h *infrav1.Host) *Operation {
 		Phase: string(op.Phase), State: string(op.State), Step: op.Step, Reason: op.Reason, Message: op.Message,
 		Begun: op.StartTime.UTC(), Ended: op.CompletionTime.UTC(),
 	}
-	for _, s := range op.Steps {
-		step := Step{Name: s.Name, Begun: s.StartTime.UTC()}
-		if !s.CompletionTime.IsZero() {
-			step.Took = s.CompletionTime.Sub(s.StartTime.Time).Round(100 * time.Millisecond).String()
+	var spans []Span
+	for i, s := range op.Steps {
+		span := Span{Role: status.OK, Word: s.Name, From: s.StartTime.UTC(), To: s.CompletionTime.UTC()}
+		if s.CompletionTime.IsZero() {
+			span.Role, span.To = status.Work, now.UTC()
+			if i+1 < len(op.Steps) {
+				span.Role, span.To = status.Off, op.Steps[i+1].StartTime.UTC()
+			}
+		} else if span.Took() < brief {
+			v.Brief++
+			continue
 		}
-		v.Steps = append(v.Steps, step)
+		if op.State == infrav1.OperationFailed && s.Name == op.Step {
+			span.Role = status.Bad
+		}
+		spans = append(spans, span)
+	}
+	for _, s := range place(spans, op.StartTime.UTC(), endOf(op, now)) {
+		v.Steps = append(v.Steps, Step{Span: s, Done: s.Role == status.OK || s.Role == status.Bad})
 	}
 	return v
+}
+
+// brief is how long steps take that are only counted.
+const brief = 100 * time.Millisecond
+
+// endOf is when the steps of an operation ended: those are to the microsecond, its times to the second.
+func endOf(op *infrav1.ObservedOperation, now time.Time) time.Time {
+	end := op.CompletionTime.UTC()
+	if end.IsZero() {
+		return now.UTC()
+	}
+	for _, s := range op.Steps {
+		end = later(end, s.CompletionTime.UTC())
+	}
+	return end
 }
 
 // timelineOf has the newest first.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/slipway-dev/slipway/internal/status"
@@ -21,6 +22,8 @@ type Placement struct {
 type Reason struct {
 	Hosts int
 	Why   string
+	// Bar are the hosts that are left once these are taken away.
+	Bar Bar
 }
 
 // maxReasons are told of a large fleet.
@@ -36,10 +39,15 @@ func PlacementOf(p status.Placement, page int) Placement {
 		}
 	}
 	for why, hosts := range count {
-		v.Reasons = append(v.Reasons, Reason{hosts, why})
+		v.Reasons = append(v.Reasons, Reason{Hosts: hosts, Why: why})
 	}
 	slices.SortFunc(v.Reasons, func(a, b Reason) int { return cmp.Or(b.Hosts-a.Hosts, cmp.Compare(a.Why, b.Why)) })
 	v.Reasons = v.Reasons[:min(len(v.Reasons), maxReasons)]
+	left := len(p.Hosts)
+	for i := range v.Reasons {
+		left -= v.Reasons[i].Hosts
+		v.Reasons[i].Bar = barOf(len(p.Hosts), map[status.Role]int{status.Free: left}, fmt.Sprintf("%d of %d left", left, len(p.Hosts)))
+	}
 	v.Shown, v.Pager = paged(p.Hosts, page)
 	return v
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -11,7 +12,11 @@ func TestReasonsOfMostHostsComeFirst(t *testing.T) {
 	v := PlacementOf(status.Placement{Hosts: []status.PlacementHost{
 		{Name: "a", Fits: true, Reason: "score 1"}, {Name: "b", Reason: "is claimed"}, {Name: "c", Reason: "has no label"}, {Name: "d", Reason: "is claimed"}, {Name: "e", Reason: "away"},
 	}}, 1)
-	if want := []Reason{{2, "is claimed"}, {1, "away"}, {1, "has no label"}}; !slices.Equal(v.Reasons, want) || len(v.Shown) != 5 {
-		t.Errorf("%+v", v)
+	var funnel []string
+	for _, r := range v.Reasons {
+		funnel = append(funnel, fmt.Sprint(r.Hosts, " ", r.Why, ": ", r.Bar.Text))
+	}
+	if want := []string{"2 is claimed: 3 of 5 left", "1 away: 2 of 5 left", "1 has no label: 1 of 5 left"}; !slices.Equal(funnel, want) || len(v.Shown) != 5 {
+		t.Errorf("%q", funnel)
 	}
 }

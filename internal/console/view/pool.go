@@ -22,8 +22,10 @@ type Pool struct {
 	Replicas, Ready, Available, Updated int32
 	// State is how it is.
 	State status.State
-	// Rollout is the condition RollingOut while it is True: what is done, and why it waits.
-	Rollout    *Condition
+	// RollingOut is the condition while it is True: what is done, and why it waits; Rollout are
+	// the machines.
+	RollingOut *Condition
+	Rollout    *Rollout
 	Conditions Conditions
 	// Members are the machines of the page, those that are rolled out to others first.
 	Members []PoolMember
@@ -33,8 +35,6 @@ type Pool struct {
 // PoolMember is a machine of a pool.
 type PoolMember struct {
 	Member
-	// Outdated says that it is made of another version or revision.
-	Outdated bool
 	// Operation that its host was told last; nil without one.
 	Operation *Operation
 }
@@ -48,9 +48,15 @@ func PoolOf(p *infrav1.HostMachinePool, version string, o *doctor.Snapshot, stat
 	}
 	v.Conditions = ConditionsOf(p.Status.Conditions, v.State)
 	if i := slices.IndexFunc(v.Conditions.Unexpected, func(c Condition) bool { return c.Type == clusterv1.RollingOutCondition }); i >= 0 {
-		v.Rollout = &v.Conditions.Unexpected[i]
+		v.RollingOut = &v.Conditions.Unexpected[i]
 	}
-	v.Members, v.Pager = paged(poolMembers(p, version, o, states), page)
+	members := poolMembers(p, version, o, states)
+	all := make([]Member, len(members))
+	for i := range members {
+		all[i] = members[i].Member
+	}
+	v.Rollout = rolloutOf(all, p.Status.Conditions, o.Now)
+	v.Members, v.Pager = paged(members, page)
 	return v
 }
 
@@ -63,6 +69,7 @@ func poolMembers(p *infrav1.HostMachinePool, version string, o *doctor.Snapshot,
 			continue
 		}
 		member := PoolMember{Member: Member{Namespace: m.Namespace, Name: m.Name, Version: m.Spec.Version}}
+		member.order, member.group = groupOf(m.Labels)
 		machine := machines[keyIn(m.Namespace, m.Name)]
 		if machine != nil {
 			member.Member = memberOf(machine)
@@ -70,7 +77,7 @@ func poolMembers(p *infrav1.HostMachinePool, version string, o *doctor.Snapshot,
 		member.takes(m, machine, hosts, states)
 		member.Outdated = p.Status.Revision != "" && (m.Labels[infrav1.RevisionLabel] != p.Status.Revision || version != "" && m.Spec.Version != version)
 		if host := hosts[m.Status.HostRef.Name]; host != nil {
-			member.Operation = operationOf(host)
+			member.Operation = operationOf(host, o.Now)
 		}
 		members = append(members, member)
 	}

@@ -56,7 +56,7 @@ func TestPoolTellsWhichMachineIsAtWhichStepAndWhyItWaits(t *testing.T) {
 	if op := v.Members[1].Operation; op == nil || op.Step != "runcmd 1 of 2" {
 		t.Errorf("operation %+v", op)
 	}
-	if v.Rollout == nil || !slices.Equal(v.Rollout.Lines, []string{"Rolling out 1 not up-to-date machines", "w-2 is not available"}) || v.Cluster != "edge" || v.Updated != 1 {
+	if v.RollingOut == nil || !slices.Equal(v.RollingOut.Lines, []string{"Rolling out 1 not up-to-date machines", "w-2 is not available"}) || v.Cluster != "edge" || v.Updated != 1 {
 		t.Errorf("%+v", v)
 	}
 	// Who may not list MachinePools learns what the revision tells.
