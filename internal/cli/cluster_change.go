@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -37,17 +35,17 @@ func clusterScaleCommand(p *Program) *cobra.Command {
   slipway cluster scale prod --control-planes 3`,
 		Args: cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
-			change := clusters.Change{}
+			to := clusters.Change{}
 			if cmd.Flags().Changed("control-planes") {
-				change.ControlPlanes = &controlPlanes
+				to.ControlPlanes = &controlPlanes
 			} else if len(pools) == 0 {
 				return fmt.Errorf("say what to change: --control-planes, --pool, or both; `%s --help`", cmd.CommandPath())
 			}
 			var err error
-			if change.Pools, err = clusters.ParsePools(pools); err != nil {
+			if to.Pools, err = clusters.ParsePools(pools); err != nil {
 				return err
 			}
-			return f.change(cmd, s, args[0], change)
+			return f.change(cmd, s, args[0], to)
 		}),
 		ValidArgsFunction: f.completeClusters(),
 	}
@@ -84,19 +82,12 @@ block it like any other change of the version; --wait shows what it waits for.`,
 
 // change changes the Cluster as it is now: what others change meanwhile is a conflict, and
 // looked at again.
-func (f *clusterChangeFlags) change(cmd *cobra.Command, s *session, name string, change clusters.Change) error {
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		cluster, err := getCluster(cmd, s, name)
-		if err != nil {
-			return err
-		}
-		before := cluster.DeepCopy()
-		if err := change.Apply(cluster); err != nil || equality.Semantic.DeepEqual(before.Spec, cluster.Spec) {
-			return err
-		}
-		return s.Patch(cmd.Context(), cluster, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	})
+func (f *clusterChangeFlags) change(cmd *cobra.Command, s *session, name string, to clusters.Change) error {
+	cluster, err := getCluster(cmd, s, name)
 	if err != nil {
+		return err
+	}
+	if err := change.Live(cmd.Context(), s, s.key(name), cluster, func() error { return change.Cluster(cmd.Context(), s, cluster, to.Apply) }); err != nil {
 		return err
 	}
 	return f.waitFor(cmd, s, name, f.output)

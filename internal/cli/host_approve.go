@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/approval"
+	"github.com/slipway-dev/slipway/internal/change"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -68,7 +68,7 @@ func approveHost(cmd *cobra.Command, s *session, name string) (*infrav1.Host, er
 	} else if err != nil {
 		return nil, fmt.Errorf("host %s: %w", name, err)
 	}
-	approved, err := approval.Approve(cmd.Context(), s, s.key(name), approval.Of(h))
+	approved, err := change.Approve(cmd.Context(), s, s.key(name), change.Of(h))
 	if err != nil {
 		return nil, fmt.Errorf("host %s: %w", name, err)
 	}

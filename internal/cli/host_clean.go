@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,12 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/change"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/management"
 )
@@ -101,22 +100,16 @@ const requestPoll = time.Second
 // carryOut makes a request, and waits until it is carried out or refused.
 func (f *requestFlags) carryOut(ctx context.Context, s *session, name string, o hostRequest) (*requestedHost, error) {
 	h := &infrav1.Host{}
-	var given error
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		if given = s.Get(ctx, s.key(name), h); given == nil {
-			given = o.give(ctx, s, h)
-		}
-		return given
-	})
-	if err = cmp.Or(err, given); err != nil { // the former is nil for a request that timed out
+	if err := change.Live(ctx, s, s.key(name), h, func() error { return o.give(ctx, s, h) }); err != nil {
 		return nil, err
 	}
 	done := false
 	// A question that is under way at the end of the wait is no failure: it has the context of the command.
-	err = wait.PollUntilContextTimeout(ctx, requestPoll, f.timeout, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, requestPoll, f.timeout, true, func(context.Context) (bool, error) {
 		if err := s.Get(ctx, s.key(name), h); err != nil {
 			return false, err
 		}
+		var err error
 		done, err = o.done(h)
 		return done || err == nil && hosts.Disconnected(h), err
 	})
@@ -150,7 +143,7 @@ hostmachines.`,
 			id := rand.String(10)
 			return hostRequest{
 				give: func(ctx context.Context, s *session, h *infrav1.Host) error {
-					machine, err := machineOf(ctx, s, h)
+					machine, err := change.MachineOf(ctx, s, h)
 					if err != nil {
 						return err
 					}
@@ -176,19 +169,6 @@ hostmachines.`,
 		})
 }
 
-// machineOf reads the HostMachine of a claim; nil when it is gone.
-func machineOf(ctx context.Context, s *session, h *infrav1.Host) (*infrav1.HostMachine, error) {
-	if h.Spec.Claim == nil {
-		return nil, nil
-	}
-	machine := &infrav1.HostMachine{}
-	err := s.Get(ctx, s.key(h.Spec.Claim.MachineName), machine)
-	if apierrors.IsNotFound(err) || err == nil && machine.Spec.ClaimID != h.Spec.Claim.ClaimID {
-		return nil, nil
-	}
-	return machine, err
-}
-
 func hostClearCommand(p *Program) *cobra.Command {
 	f := &requestFlags{managementFlags: managementFlags{program: p}}
 	return f.command("clear-quarantine HOST...", "Confirm that quarantined hosts are clean",
@@ -201,13 +181,7 @@ end of that. It takes the verbs get and patch on hosts.`,
 		"  slipway host clear-quarantine rack1-a -n prod", func() hostRequest {
 			return hostRequest{
 				give: func(ctx context.Context, s *session, h *infrav1.Host) error {
-					confirmed := strconv.FormatInt(h.Spec.ClaimGeneration, 10)
-					if answer, why := hosts.EvaluateConfirmation(h, confirmed); answer == hosts.ConfirmationRefused {
-						return errors.New(why)
-					}
-					before := h.DeepCopy()
-					metav1.SetMetaDataAnnotation(&h.ObjectMeta, infrav1.ClearQuarantineAnnotation, confirmed)
-					return s.Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+					return change.ClearQuarantine(ctx, s, h)
 				},
 				done: func(h *infrav1.Host) (bool, error) {
 					if _, waits := h.Annotations[infrav1.ClearQuarantineAnnotation]; waits {

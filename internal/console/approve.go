@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/approval"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/console/view"
 )
 
@@ -41,7 +41,7 @@ func (s *server) approve(w http.ResponseWriter, r *http.Request) {
 // admit approves the machine that the user has looked at, not one that has the name now, nor
 // against somebody who decided meanwhile.
 func (s *server) admit(ctx context.Context, key client.ObjectKey, form url.Values) (int, error) {
-	_, err := approval.Approve(ctx, s.Client, key, approval.Seen{
+	_, err := change.Approve(ctx, s.Client, key, change.Seen{
 		UID: types.UID(form.Get("uid")), HostID: form.Get("hostID"), MachineID: form.Get("machineID"),
 		Approval: infrav1.HostApproval(form.Get("approval")),
 	})
@@ -49,7 +49,7 @@ func (s *server) admit(ctx context.Context, key client.ObjectKey, form url.Value
 		return http.StatusOK, nil
 	}
 	code := statusOf(err)
-	if changed := (*approval.ChangedError)(nil); errors.As(err, &changed) {
+	if changed := (*change.ChangedError)(nil); errors.As(err, &changed) {
 		code = http.StatusConflict
 	}
 	return code, fmt.Errorf("host %s: %w", key, err)

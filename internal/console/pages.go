@@ -16,6 +16,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/doctor"
+	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -82,6 +83,11 @@ func (s *server) host(v *visit) (string, any, error) {
 	if err := v.read.Watch(v.Context(), &corev1.Event{}); err != nil {
 		return "", nil, err
 	}
+	v.buttons = buttonsFor(s, v, "Host", host, hostActions)
+	if !hosts.Approved(host) {
+		approve := button{"Approve…", view.PageOf("Host", key.Namespace, key.Name, "") + "/approve", s.missing(v.Context(), key.Namespace, []right{onHosts("get"), onHosts("patch"), onHosts("approve")})}
+		v.buttons = append([]button{approve}, v.buttons...)
+	}
 	return "Host " + key.Name, view.HostOf(host, v.o, v.states, s.timeline.About("Host", key.Namespace, key.Name)), nil
 }
 
@@ -109,6 +115,7 @@ func (s *server) cluster(v *visit) (string, any, error) {
 	if told == nil {
 		return "", nil, apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("clusters").GroupResource(), key.Name)
 	}
+	v.buttons = buttonsFor(s, v, "Cluster", cluster, clusterActions)
 	return "Cluster " + key.Name, view.ClusterOf(cluster, *told, v.o, v.states, pageOf(v.Request)), nil
 }
 

@@ -38,6 +38,7 @@ type server struct {
 	guard     *guard
 	templates *template.Template
 	streams   streams
+	rights    rights
 	// timeline has the events that the reader knows.
 	timeline view.Timeline
 	now      func() time.Time
@@ -77,6 +78,8 @@ type visit struct {
 	read   *watch.Lenient
 	o      *doctor.Snapshot
 	states *status.States
+	// buttons are the actions of the object that is shown.
+	buttons []button
 }
 
 var pages = []page{
@@ -87,6 +90,8 @@ var pages = []page{
 	{pattern: "/clusters", template: "clusters", tab: "clusters", load: (*server).clusters},
 	{pattern: "/clusters/{namespace}/{name}", template: "cluster", tab: "clusters", load: (*server).cluster},
 	{pattern: "/pools/{namespace}/{name}", template: "pool", tab: "clusters", load: (*server).pool},
+	{pattern: actOnHost, template: "act", tab: "hosts", load: hostActor.form, still: true},
+	{pattern: actOnCluster, template: "act", tab: "clusters", load: clusterActor.form, still: true},
 	{pattern: "/placement/{namespace}/{name}", template: "placement", tab: "clusters", load: (*server).placement},
 	{pattern: "/decisions", template: "decisions", tab: "decisions", load: (*server).decisions},
 	{pattern: "/runs/{namespace}/{name}", template: "run", tab: "decisions", load: (*server).run},
@@ -116,6 +121,8 @@ func (s *server) routes() http.Handler {
 	}
 	mux.HandleFunc("POST "+decidePattern, s.decide)
 	mux.HandleFunc("POST "+approvePattern, s.approve)
+	mux.HandleFunc("POST "+actOnHost, hostActor.act(s))
+	mux.HandleFunc("POST "+actOnCluster, clusterActor.act(s))
 	if files, err := fs.Sub(assets, "assets"); err == nil {
 		mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
 	}
@@ -152,6 +159,8 @@ type body struct {
 	CSRF   string
 	// Failure of a change that was asked for.
 	Failure string
+	// Buttons are the actions of the object that is shown.
+	Buttons []button
 	Content any
 }
 
@@ -219,7 +228,7 @@ func (s *server) render(r *http.Request, p page, failure string) *rendered {
 		page.nav.Summary = view.SummaryOf(v.o, v.states)
 		page.title, shown, err = p.load(s, v)
 	}
-	b := body{Title: page.title, Refused: refusals(v.read.Refused), Silent: s.reader.Silent(), CSRF: s.guard.csrf, Failure: failure, Content: shown}
+	b := body{Title: page.title, Refused: refusals(v.read.Refused), Silent: s.reader.Silent(), CSRF: s.guard.csrf, Failure: failure, Buttons: v.buttons, Content: shown}
 	name := p.template
 	if err != nil {
 		page.code, name = statusOf(err), "error"

@@ -75,7 +75,7 @@ var rules = []rule{
 	{folder: "internal/hookdocs", may: []string{"internal/version", "sdk"}},
 	{folder: "internal/providercheck", may: []string{"internal/version"}},
 	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/approval", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/change", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/assignment", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/snapshot", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/lifecycle/plan", "internal/runs", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
@@ -89,11 +89,11 @@ var rules = []rule{
 		never: []string{"k8s.io/kubernetes", "github.com/vishvananda"}},
 	// The console, from the inside out; see its doc.go.
 	{folder: "internal/console/watch"},
-	{folder: "internal/console/view", may: []string{"api", "internal/approval", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}},
-	{folder: "internal/console", may: []string{"api", "internal/approval", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status", "sdk/listener"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/console/view", may: []string{"api", "internal/change", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}},
+	{folder: "internal/console", may: []string{"api", "internal/change", "internal/clusters", "templates", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status", "sdk/listener"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
-	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/approval", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
+	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/change", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
 		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},

@@ -2,7 +2,7 @@ package view
 
 import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/approval"
+	"github.com/slipway-dev/slipway/internal/change"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -14,7 +14,7 @@ type Approval struct {
 	// Denied says that somebody denied it.
 	Denied bool
 	// Seen is what the approval is for.
-	Seen approval.Seen
+	Seen change.Seen
 	// Facts are what the machine has told of itself.
 	Facts []Fact
 }
@@ -23,6 +23,6 @@ type Approval struct {
 func ApprovalOf(h *infrav1.Host) Approval {
 	return Approval{
 		Namespace: h.Namespace, Name: h.Name, Waits: !hosts.Approved(h), Denied: h.Spec.Approval == infrav1.HostApprovalDenied,
-		Seen: approval.Of(h), Facts: factsOf(h),
+		Seen: change.Of(h), Facts: factsOf(h),
 	}
 }

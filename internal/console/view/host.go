@@ -20,8 +20,6 @@ type Host struct {
 	Cluster, Machine string
 	// Node on it, as the Machine names it.
 	Node string
-	// Unapproved says that it is not approved: nobody decided yet, or somebody denied it.
-	Unapproved bool
 	// Troubles are what doctor finds about it.
 	Troubles, Notes []Trouble
 	// Version of Kubernetes on it; empty while it is free.
@@ -75,7 +73,6 @@ func HostOf(h *infrav1.Host, o *doctor.Snapshot, states *status.States, events [
 		}
 	}
 	v.Troubles, v.Notes = TroublesOf(states.OfHost(h), o)
-	v.Unapproved = !hosts.Approved(h)
 	v.Life = lifeOf(h, told.State, o.Now)
 	v.Timeline = timelineOf(h, told.State, events)
 	return v

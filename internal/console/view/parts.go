@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/utils/ptr"
+
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/runs"
@@ -119,8 +122,24 @@ func buttonsOf(f *doctor.Finding, o *doctor.Snapshot) []Link {
 			buttons = append(buttons, Link{string(c.Decision) + " " + c.Step + "…", c.Page})
 		}
 	case "Host":
-		if h := o.Host(f.Object.Namespace, f.Object.Name); h != nil && !hosts.Approved(h) {
-			buttons = append(buttons, Link{"Approve…", PageOf("Host", h.Namespace, h.Name, "") + "/approve"})
+		page := PageOf("Host", f.Object.Namespace, f.Object.Name, "")
+		switch h := o.Host(f.Object.Namespace, f.Object.Name); {
+		case h == nil:
+		case !hosts.Approved(h):
+			buttons = append(buttons, Link{"Approve…", page + "/approve"})
+			if h.Spec.Approval == infrav1.HostApprovalPending {
+				buttons = append(buttons, Link{"Deny…", page + "/do/deny"})
+			}
+		case hosts.StateOf(h).Quarantined():
+			buttons = append(buttons, Link{"Clear quarantine…", page + "/do/clear-quarantine"})
+		}
+	case "HostMachine":
+		if m := o.HostMachine(f.Object.Namespace, f.Object.Name); m != nil && o.Host(m.Namespace, m.Status.HostRef.Name) != nil {
+			buttons = append(buttons, Link{"Replace machine…", PageOf("Host", m.Namespace, m.Status.HostRef.Name, "") + "/do/replace"})
+		}
+	case "Cluster":
+		if c := o.Cluster(f.Object.Namespace, f.Object.Name); c != nil && ptr.Deref(c.Spec.Paused, false) {
+			buttons = append(buttons, Link{"Resume…", PageOf("Cluster", c.Namespace, c.Name, "") + "/do/resume"})
 		}
 	}
 	return buttons

@@ -1,4 +1,4 @@
-package approval_test
+package change_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/approval"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
 
@@ -100,7 +100,7 @@ func TestApprove(t *testing.T) {
 			h := testenv.NewHost(t, env.Client, env.Namespace(t), "h1", time.Now(), func(h *infrav1.Host) {
 				h.Spec.Approval, h.Spec.HostID = tc.before, tc.hostID
 			}).Host(t)
-			seen, patches := approval.Of(h), 0
+			seen, patches := change.Of(h), 0
 			c := interceptor.NewClient(env.Client, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
 					if patches++; patches == 1 && tc.meanwhile != nil {
@@ -109,8 +109,8 @@ func TestApprove(t *testing.T) {
 					return c.Patch(ctx, o, patch, options...)
 				},
 			})
-			_, err := approval.Approve(t.Context(), c, client.ObjectKeyFromObject(h), seen)
-			var changed *approval.ChangedError
+			_, err := change.Approve(t.Context(), c, client.ObjectKeyFromObject(h), seen)
+			var changed *change.ChangedError
 			switch {
 			case tc.refused == "" && err != nil:
 				t.Errorf("refused: %v", err)
