@@ -2,9 +2,12 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -190,6 +193,24 @@ func (p *tab) await(texts ...string) {
 		}
 		return nil
 	})
+}
+
+// accessible wants that axe finds nothing wrong with the page. Its file lies beside the browser, if
+// there is npm to get it.
+func (p *tab) accessible(what string) {
+	p.t.Helper()
+	rules, err := os.ReadFile(filepath.Join(filepath.Dir(os.Getenv(variable)), "axe.min.js"))
+	if errors.Is(err, fs.ErrNotExist) {
+		p.t.Logf("%s is not held to the rules of accessibility: npm gets axe-core for `make test-console`", what)
+		return
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.do(chromedp.Evaluate[chromedp.Void]("void (function () {" + string(rules) + "})()"))
+	if found := evaluate[string](p, `axe.run().then(r => r.violations.map(v => v.impact + ": " + v.help + ": " + v.nodes[0].html).join("\n"))`, chromedp.EvalAwaitPromise); found != "" {
+		p.t.Errorf("%s:\n%s", what, found)
+	}
 }
 
 // follow clicks on what a selector finds and waits for the page that comes of it. The page

@@ -104,14 +104,14 @@ func TestConsole(t *testing.T) {
 		s.host(fmt.Sprintf("host-%d", i+1), rack)
 	}
 	cut := s.host("host-4", "rack-b")
-	fleet.shows("4 hosts", "rack-a", "rack-b", "host-1", "host-4", "Available")
+	fleet.shows("rack-a", "rack-b", "host-1", "host-4", "Available")
 
 	s.order()
 	cluster.shows(clusterName)
 	cluster.open(s.base + "/clusters/" + namespace + "/" + clusterName)
-	cluster.shows("Pending")
+	cluster.shows("LifecycleHookWaits")
 	runs := s.page("/decisions")
-	overview.shows("LifecycleHookWaits", "Approve board…", "4 free of 4")
+	overview.shows("LifecycleHookWaits", "Approve board…", "2 free of 2")
 	runs.shows("BeforeClusterCreate", "Is the change request signed?")
 	runs.shot("decisions")
 
@@ -129,7 +129,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("decisions: %+v", d)
 	}
 	runs.shot("run")
-	cluster.shows("Provisioned")
+	cluster.shows("Provisioning")
 
 	// The cluster comes up, and a machine too many waits.
 	s.controlPlane("edge-control-plane")
@@ -147,6 +147,7 @@ func TestConsole(t *testing.T) {
 	// A host is cut.
 	cut()
 	fleet.shows("not connected", "HostDisconnected")
+	// For a minute it is a note, which is folded.
 	overview.shows("HostDisconnected", "systemctl status slipway-agent")
 	s.usable(overview)
 	for name, p := range map[string]*tab{"the hosts": fleet, "the overview": overview, "the cluster": cluster, "the runs": runs} {
@@ -160,15 +161,25 @@ func (s *story) usable(overview *tab) {
 	t := s.t
 	t.Helper()
 	for name, path := range map[string]string{
-		"host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
+		"overview": "/", "host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
 		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "racks": "/hosts?racks=1",
+		"act": "/hosts/" + namespace + "/host-1/do/reboot", "run-of-create": "/runs/" + namespace + "/" + s.theRun().Name, "decided": "/decisions",
 	} {
 		p := s.page(path)
 		p.shot(name)
-		// At 200 % a window of 1280 pixels is as wide as one of 640.
-		p.do(chromedp.EmulateViewport(640, 450))
-		if over := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
-			t.Errorf("at 200 %% %s is %d pixels too wide", path, over)
+		for _, scheme := range []string{"light", "dark"} {
+			p.prefers(scheme)
+			// At 200 % a window of 1400 pixels is as wide as one of 700.
+			for _, width := range []int64{1400, 768, 700, 390} {
+				p.do(chromedp.EmulateViewport(width, 900))
+				if over := evaluate[int](p, "document.documentElement.scrollWidth - innerWidth"); over > 0 {
+					t.Errorf("%s is %d pixels too wide for %d", path, over, width)
+				}
+				// What is found depends on the colours, and on whether a table is one or cards.
+				if width == 1400 || scheme == "light" && width == 390 {
+					p.accessible(fmt.Sprint(path, ", ", scheme, ", ", width))
+				}
+			}
 		}
 		s.expectClean(path, p)
 		p.close()
