@@ -17,7 +17,9 @@ fetch = for pause in 2 10 30 failed; do if go list -deps $(1) >/dev/null; then b
 # the modules with code of this repository, and those of the node bundle that pin a version of
 # upstream's programs, which their build checks
 WORK_MODULES := . plane sdk
-OWN_MODULES  := release nodebundle nodebundle/network test/e2e/upstream
+OWN_MODULES  := cmd/slipway-bundle release nodebundle nodebundle/network test/e2e/upstream
+# $(call own_work,module): the workspace of such a module; one that is published replaces nothing itself
+own_work      = $(if $(filter cmd/slipway-bundle,$(1)),$(ROOT)/hack/bundle.work,off)
 PIN_MODULES  := $(addprefix nodebundle/,containerd etcd flannelcni kubernetes runc)
 
 include nodebundle/bundle.mk
@@ -63,6 +65,8 @@ parts: envtest manifests bundle binaries
 # $(call build,module directory,program,ldflags)
 build = cd $(ROOT)/$(1) && $(STEP) $(2) $(SHELL) -c '$(GO_BUILD) -ldflags "$(3)" -o $(BIN)/$(2) ./cmd/$(2)'
 
+bundle_tool = cd $(ROOT)/cmd/slipway-bundle && GOWORK=$(call own_work,cmd/slipway-bundle) $(STEP) slipway-bundle $(SHELL) -c '$(GO_BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/slipway-bundle .'
+
 binaries: manifests ## Build the binaries only
 	@$(call build,.,slipway-agent,$(LDFLAGS))
 	@$(call build,.,slipway-manager,$(LDFLAGS))
@@ -81,7 +85,7 @@ own_key = if [ ! -e "$($(1))" ]; then \
 	  $(BIN)/slipway-bundle keygen --name work-tree --private-key $(OWN_KEY) --public-key $(OWN_KEY:.key=.pub); fi
 
 host-bundle: bundle ## Write what a real host needs of each Kubernetes version, and the agent, into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
-	@$(call build,.,slipway-bundle,$(LDFLAGS))
+	@$(bundle_tool)
 	@$(call build,.,slipway-agent,$(LDFLAGS))
 	@$(call own_key,HOST_BUNDLE_KEY)
 	@$(STEP) "image archives" $(BUNDLE_PARTS)/nodebundle-build archives --bundle $(BUNDLE) --parts $(BUNDLE_PARTS) \
@@ -145,7 +149,7 @@ GOLANGCI_LINT = $(call TOOL_PATH,golangci-lint-kube-api-linter) run --allow-para
 lint-work: manifests
 	@echo "  LINT  $(WORK_MODULES)" && $(GOLANGCI_LINT) $(patsubst %,./%/...,$(WORK_MODULES))
 $(OWN_MODULES:%=lint-%): lint-%:
-	@echo "  LINT  $*" && export GOWORK=off && cd $* && $(GOLANGCI_LINT) ./...
+	@echo "  LINT  $*" && export GOWORK=$(call own_work,$*) && cd $* && $(GOLANGCI_LINT) ./...
 
 format: ## Format all Go files as lint wants them
 	$(call TOOL_PATH,golangci-lint-kube-api-linter) fmt --config $(ROOT)/.golangci.yml
@@ -168,7 +172,7 @@ tidy: ## Write go.mod and go.sum of every module from the imports
 GOVULNDB ?= https://vuln.go.dev
 vulncheck: manifests ## Look for known vulnerabilities in what the code calls, that of the node bundle included; GOVULNDB names another database
 	@vulncheck=$(call TOOL_PATH,govulncheck); for module in $(WORK_MODULES) $(OWN_MODULES) $(PIN_MODULES); do echo "  VULN  $$module"; (cd $$module && \
-	  export GOWORK=off && if [ $$module = . ]; then GOWORK=$(ROOT)/hack/root.work; fi && go list ./... tool | xargs $$vulncheck -db $(GOVULNDB)); done
+	  export GOWORK=off && case $$module in .) GOWORK=$(ROOT)/hack/root.work ;; cmd/slipway-bundle) GOWORK=$(call own_work,cmd/slipway-bundle) ;; esac && go list ./... tool | xargs $$vulncheck -db $(GOVULNDB)); done
 
 ##@ Test
 
@@ -273,9 +277,8 @@ test-e2e: prometheus ## clusterctl's conformance and the end-to-end tests, side 
 	@$(call GOTEST,e2e,standard-verbose) -shuffle=on -p 2 -timeout 60m -skip '^($(ALONE_TESTS))$$' $(E2E_PACKAGES)
 
 # Each module with the versions that its own go.mod names, as those who require it see it.
-test-modules: export GOWORK = off
 test-modules: python rpm ## The modules outside of the workspace, and the SDK alone, with GOWORK=off
-	@$(foreach module,$(TESTED_MODULES),(cd $(module) && $(call fetch,-test -tags e2e ./...) && \
+	@$(foreach module,$(TESTED_MODULES),(export GOWORK=$(call own_work,$(module)) && cd $(module) && $(call fetch,-test -tags e2e ./...) && \
 	  $(call GOTEST,$(subst /,-,$(module)),standard-quiet) -timeout 30m $(HOW) ./...) && ) true
 TESTED_MODULES = $(foreach module,sdk $(OWN_MODULES),$(if $(shell find $(module) -name '*_test.go' -print -quit),$(module)))
 
@@ -369,7 +372,7 @@ packages: ## Write the deb and the rpm of slipway-agent into bin/packages
 	@$(BIN)/release -source $(ROOT) -out $(BIN)/packages -version $(VERSION) -epoch $$(git log -1 --format=%ct) -architectures $$(go env GOARCH) -agent $(BIN)/slipway-agent
 
 release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles
-	@$(call build,.,slipway-bundle,$(LDFLAGS))
+	@$(bundle_tool)
 	@[ -z "$(RELEASE_KEY)" ] || { $(call own_key,RELEASE_KEY); }
 	cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)" -key "$(RELEASE_KEY)"

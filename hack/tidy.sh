@@ -1,17 +1,23 @@
 #!/usr/bin/env bash
 # `go mod tidy` of the module in the current folder, on its own; the arguments are its flags.
-# The root module requires a version of the SDK that is not tagged yet and, because it is
-# published, replaces nothing: it is tidied with the SDK of this tree.
+# Published modules require versions of each other that are not tagged yet and, because they are
+# published, replace nothing: they are tidied with those of this tree.
 set -euo pipefail
 export GOWORK=off
-sdk=github.com/slipway-dev/slipway/sdk
-if [ "$(go list -m)" != "${sdk%/sdk}" ]; then exec go mod tidy "$@"; fi
+root=github.com/slipway-dev/slipway
+tree=$(cd "$(dirname "$0")/.." && pwd)
+case $(go list -m) in
+  $root) replaced="$root/sdk=$tree/sdk" ;;
+  $root/cmd/slipway-bundle) replaced="$root/sdk=$tree/sdk $root=$tree" ;;
+  *) exec go mod tidy "$@" ;;
+esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp go.mod go.sum "$work"
-go mod edit -replace "$sdk=./sdk" "$work/go.mod"
+cp go.mod "$work"
+if [ -e go.sum ]; then cp go.sum "$work"; fi
+for r in $replaced; do go mod edit -replace "$r" "$work/go.mod"; done
 go mod tidy -modfile="$work/go.mod" "$@"
 case " $* " in *" -diff "*) exit ;; esac
-go mod edit -dropreplace "$sdk" "$work/go.mod"
+for r in $replaced; do go mod edit -dropreplace "${r%%=*}" "$work/go.mod"; done
 cp "$work/go.mod" "$work/go.sum" .

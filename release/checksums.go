@@ -58,9 +58,9 @@ func (r *release) sign(ctx context.Context) error {
 
 // bundleTool runs slipway-bundle of this tree.
 func (r *release) bundleTool(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "-trimpath", "-buildvcs=false", "./cmd/slipway-bundle"}, args...)...)
-	cmd.Dir = r.source
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, "hack", "root.work"), "CGO_ENABLED=0")
+	cmd := exec.CommandContext(ctx, "go", append([]string{"run", "-trimpath", "-buildvcs=false", "."}, args...)...)
+	cmd.Dir = filepath.Join(r.source, "cmd", "slipway-bundle")
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, "hack", "bundle.work"), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("slipway-bundle %s: %w: %s", args[0], err, out)
 	}

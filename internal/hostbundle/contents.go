@@ -20,6 +20,9 @@ type Contents struct {
 	AgentVersion string `json:"agentVersion,omitempty"`
 	// Architecture is Go's name of it, such as amd64.
 	Architecture string `json:"architecture"`
+	// Origin says who built Kubernetes; empty in a bundle of slipway-agent, and in bundles that
+	// were made before there was another origin than OriginOwnBuild.
+	Origin Origin `json:"origin,omitempty"`
 	// Components are unpacked side by side, each into a directory of its own.
 	Components []Component `json:"components"`
 	// Directories are for what the software itself writes, below /var/lib/slipway. They
@@ -38,6 +41,16 @@ type Contents struct {
 	// Units of systemd that are started, in this order.
 	Units []string `json:"units,omitempty"`
 }
+
+// Origin says who built the programs and images of a bundle.
+type Origin string
+
+const (
+	// OriginUpstream means that they are the bytes that upstream published.
+	OriginUpstream Origin = "Upstream"
+	// OriginOwnBuild means that this repository compiled them from upstream's sources.
+	OriginOwnBuild Origin = "OwnBuild"
+)
 
 // Component is a directory of programs or data with one version.
 type Component struct {
@@ -110,6 +123,9 @@ func (c Contents) Validate() error {
 		errs = append(errs, c.validateAgent())
 	case !isVersion(c.KubernetesVersion):
 		errs = append(errs, fmt.Errorf("kubernetesVersion: want a version such as v1.36.3, not %q", c.KubernetesVersion))
+	}
+	if c.Origin != "" && c.Origin != OriginUpstream && c.Origin != OriginOwnBuild {
+		errs = append(errs, fmt.Errorf("origin: want %s or %s, not %q", OriginUpstream, OriginOwnBuild, c.Origin))
 	}
 	components := map[string]bool{}
 	for _, component := range c.Components {

@@ -60,8 +60,11 @@ func (s Staging) Have(d ocispec.Descriptor) int64 {
 
 // Part opens what there is of a blob to go on behind it. More than the blob has is none of it.
 func (s Staging) Part(d ocispec.Descriptor) (f *os.File, offset int64, err error) {
-	if d.Digest.Algorithm() != digest.SHA256 || d.Digest.Validate() != nil || d.Size < 0 {
-		return nil, 0, fail(ReasonCorrupt, "%q of %d bytes: want a digest of %s", d.Digest, d.Size, digest.SHA256)
+	if d.Digest.Validate() != nil || d.Size < 0 {
+		return nil, 0, fail(ReasonCorrupt, "%q of %d bytes: want a digest of %s or %s", d.Digest, d.Size, digest.SHA256, digest.SHA512)
+	}
+	if err := os.MkdirAll(filepath.Dir(s.path(d)), 0o700); err != nil {
+		return nil, 0, err
 	}
 	f, err = os.OpenFile(s.path(d)+".part", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -190,6 +190,9 @@ func (w *Writer) Close() error {
 		os.WriteFile(filepath.Join(w.dir, ocispec.ImageIndexFile), index, 0o644))
 }
 
+// Discard removes what was written of a layout that Close did not end.
+func (w *Writer) Discard() error { return os.RemoveAll(filepath.Join(w.dir, ocispec.ImageBlobsDir)) }
+
 func (w *Writer) document(content any, mediaType string) (ocispec.Descriptor, error) {
 	data, err := json.Marshal(content)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/modfile"
@@ -60,4 +61,35 @@ func requirements(t *testing.T, file string) map[string]string {
 		versions[r.Mod.Path] = r.Mod.Version
 	}
 	return versions
+}
+
+// The libraries that verify upstream's signatures are many, and raise versions of others: they are
+// for slipway-bundle alone.
+func TestSignaturesAreOfOneProgram(t *testing.T) {
+	files, err := filepath.Glob("../../*/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, err := filepath.Glob("../../*/*/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range append(append(files, more...), "../../go.mod") {
+		file, err := filepath.Rel("../..", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path := range requirements(t, file) {
+			if !strings.HasPrefix(path, "github.com/sigstore/") {
+				continue
+			}
+			if found++; file != "cmd/slipway-bundle/go.mod" {
+				t.Errorf("%s requires %s", file, path)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("slipway-bundle verifies no signatures")
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ const (
 )
 
 // published are the modules that others may require, by their folder.
-var published = map[string]string{".": rootModule, "sdk": sdkModule}
+var published = map[string]string{".": rootModule, "sdk": sdkModule, "cmd/slipway-bundle": rootModule + "/cmd/slipway-bundle"}
 
 // file is a file of a module: where it is, and its path within the module.
 type file struct{ name, path string }
@@ -69,7 +70,7 @@ func serve(t *testing.T) string {
 	return "file://" + proxy
 }
 
-// tagged writes a go.mod as a release tags it: with the SDK of the same version.
+// tagged writes a go.mod as a release tags it: with the other modules of the same version.
 func tagged(t *testing.T, name, to string) {
 	t.Helper()
 	data, err := os.ReadFile(name)
@@ -80,9 +81,11 @@ func tagged(t *testing.T, name, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if parsed.Module.Mod.Path == rootModule {
-		if err := parsed.AddRequire(sdkModule, tag); err != nil {
-			t.Fatal(err)
+	for _, other := range published {
+		if slices.ContainsFunc(parsed.Require, func(r *modfile.Require) bool { return r.Mod.Path == other }) {
+			if err := parsed.AddRequire(other, tag); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	data, err = parsed.Format()

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
 // nodeBundle is what bundle.json of a node bundle says, see nodebundle/README.md.
@@ -62,3 +65,28 @@ func (b nodeBundle) archives(r release) []archive {
 type archive struct{ name, version string }
 
 func (a archive) file() string { return a.name + "-" + a.version + ".tar" }
+
+// node says what a host gets of a version. Its programs of Kubernetes are one.
+func (b nodeBundle) node(r release, dir, images string) Node {
+	n := Node{Version: r.Version, Architecture: b.Architecture, Origin: hostbundle.OriginOwnBuild, Pause: r.Images["pause"], Multicall: "hyperkube"}
+	for _, p := range []struct {
+		name, version, dir string
+		programs           []string
+	}{
+		{"containerd", b.Versions.Containerd, "bin", []string{"containerd", "containerd-shim-runc-v2", "ctr"}},
+		{"runc", b.Versions.Runc, "bin", []string{"runc"}},
+		{"cni", b.Versions.CNIPlugins, "cni", []string{"bridge", "flannel", "host-local", "loopback", "portmap", "ptp"}},
+		{"kubernetes", r.Version, path.Join("kubernetes", r.Version), []string{n.Multicall}},
+	} {
+		part := Part{Name: p.name, Version: p.version}
+		for _, program := range p.programs {
+			part.Sources = append(part.Sources, hostbundle.Source{Path: program, From: filepath.Join(dir, p.dir, program), Mode: 0o755})
+		}
+		n.Components = append(n.Components, part)
+	}
+	for _, a := range b.archives(r) {
+		n.Images = append(n.Images, Part{Name: a.name, Version: a.version,
+			Sources: []hostbundle.Source{{Path: "image.tar", From: filepath.Join(images, a.file()), Mode: 0o644}}})
+	}
+	return n
+}

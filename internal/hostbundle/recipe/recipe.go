@@ -1,9 +1,8 @@
 package recipe
 
 import (
+	"cmp"
 	"embed"
-	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
@@ -35,6 +34,38 @@ const (
 // kubelet waits for its configuration.
 var enabled = []string{"slipway-containerd.service", "slipway-images.service", "kubelet.service"}
 
+// Node is what makes a host of one architecture a node of a Kubernetes version.
+type Node struct {
+	Version, Architecture string
+	Origin                hostbundle.Origin
+	// Pause is the image in which pods have their namespaces.
+	Pause string
+	// Components are containerd, runc, cni and kubernetes.
+	Components []Part
+	// Multicall is the program of Kubernetes that looks at the name it is called by; empty where each
+	// is a program of its own.
+	Multicall string
+	// Images are one archive each, with the source image.tar.
+	Images []Part
+}
+
+// Part becomes a component.
+type Part struct {
+	Name, Version string
+	Sources       []hostbundle.Source
+}
+
+// Packer writes the components of nodes, each once.
+type Packer struct {
+	writer *hostbundle.Writer
+	made   map[string]hostbundle.Component
+}
+
+// NewPacker packs into a layout.
+func NewPacker(w *hostbundle.Writer) *Packer {
+	return &Packer{writer: w, made: map[string]hostbundle.Component{}}
+}
+
 // Build writes a bundle for each Kubernetes version of a node bundle. The archives of
 // images are those of `nodebundle-build archives`.
 func Build(w *hostbundle.Writer, nodeBundleDir, imageDir string) ([]string, error) {
@@ -42,10 +73,10 @@ func Build(w *hostbundle.Writer, nodeBundleDir, imageDir string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	k := &kitchen{writer: w, dir: nodeBundleDir, images: imageDir, made: map[string]hostbundle.Component{}}
+	p := NewPacker(w)
 	var versions []string
 	for _, r := range b.Kubernetes {
-		contents, err := k.contents(b, r)
+		contents, err := p.Contents(b.node(r, nodeBundleDir, imageDir))
 		if err != nil {
 			return nil, err
 		}
@@ -57,63 +88,45 @@ func Build(w *hostbundle.Writer, nodeBundleDir, imageDir string) ([]string, erro
 	return versions, nil
 }
 
-// kitchen builds each component once.
-type kitchen struct {
-	writer      *hostbundle.Writer
-	dir, images string
-	made        map[string]hostbundle.Component
-}
-
-func (k *kitchen) contents(b nodeBundle, r release) (hostbundle.Contents, error) {
+// Contents writes the components of a node, and says what else the host gets.
+func (p *Packer) Contents(n Node) (hostbundle.Contents, error) {
 	c := hostbundle.Contents{
-		KubernetesVersion: r.Version, Architecture: b.Architecture,
+		KubernetesVersion: n.Version, Architecture: n.Architecture, Origin: n.Origin,
 		Directories:       []string{hostbundle.StateDirectory + "/containerd"},
 		SharedDirectories: []string{"/etc/cni/net.d", "/opt/cni/bin"},
 		Modules:           strings.Fields(read("modules.conf")),
 		Units:             enabled,
 	}
-	for _, p := range []struct {
-		name, version, dir string
-		programs           []string
-	}{
-		{"containerd", b.Versions.Containerd, "bin", []string{"containerd", "containerd-shim-runc-v2", "ctr"}},
-		{"runc", b.Versions.Runc, "bin", []string{"runc"}},
-		{"cni", b.Versions.CNIPlugins, "cni", []string{"bridge", "flannel", "host-local", "loopback", "portmap", "ptp"}},
-		{"kubernetes", r.Version, path.Join("kubernetes", r.Version), []string{"hyperkube"}},
-	} {
-		var sources []hostbundle.Source
-		for _, program := range p.programs {
-			sources = append(sources, hostbundle.Source{Path: program, From: filepath.Join(k.dir, p.dir, program), Mode: 0o755})
-		}
-		if err := k.add(&c, p.name, p.version, sources); err != nil {
+	for _, part := range n.Components {
+		if err := p.add(&c, part); err != nil {
 			return c, err
 		}
 	}
-	for _, a := range b.archives(r) {
-		name := "image-" + a.name
-		if err := k.add(&c, name, a.version, []hostbundle.Source{{Path: "image.tar", From: filepath.Join(k.images, a.file()), Mode: 0o644}}); err != nil {
+	for _, image := range n.Images {
+		file := image.Name + "-" + image.Version + ".tar"
+		image.Name = "image-" + image.Name
+		if err := p.add(&c, image); err != nil {
 			return c, err
 		}
-		c.Links = append(c.Links, hostbundle.Link{Path: "/opt/slipway/images/" + a.file(), Component: name, Target: "image.tar"})
+		c.Links = append(c.Links, hostbundle.Link{Path: "/opt/slipway/images/" + file, Component: image.Name, Target: "image.tar"})
 	}
-	c.Links = append(c.Links, links(r.Version)...)
+	c.Links = append(c.Links, links(n)...)
 	for _, f := range hostFiles {
-		content := strings.ReplaceAll(read(f.name), "@pause@", r.Images["pause"])
+		content := strings.ReplaceAll(read(f.name), "@pause@", n.Pause)
 		c.Files = append(c.Files, hostbundle.HostFile{Path: f.path, Mode: f.mode, Content: content})
 	}
 	return c, nil
 }
 
 // links are those into programs, and those by which systemd starts units at boot.
-func links(version string) []hostbundle.Link {
+func links(n Node) []hostbundle.Link {
 	all := []hostbundle.Link{{Path: "/opt/slipway/cni", Component: "cni", Target: "."}}
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
 		all = append(all, hostbundle.Link{Path: "/usr/local/bin/" + program, Component: "containerd", Target: program})
 	}
 	all = append(all, hostbundle.Link{Path: "/usr/local/bin/runc", Component: "runc", Target: "runc"})
-	// the program looks at the name it is called by
 	for _, program := range []string{"kubeadm", "kubectl", "kubelet"} {
-		all = append(all, hostbundle.Link{Path: "/opt/slipway/kubernetes/" + version + "/" + program, Component: "kubernetes", Target: "hyperkube"})
+		all = append(all, hostbundle.Link{Path: "/opt/slipway/kubernetes/" + n.Version + "/" + program, Component: "kubernetes", Target: cmp.Or(n.Multicall, program)})
 	}
 	for _, unit := range enabled {
 		all = append(all, hostbundle.Link{Path: wants + "/" + unit, Target: "../" + unit})
@@ -121,15 +134,15 @@ func links(version string) []hostbundle.Link {
 	return all
 }
 
-func (k *kitchen) add(c *hostbundle.Contents, name, version string, sources []hostbundle.Source) error {
-	key := name + " " + version
-	component, made := k.made[key]
+func (p *Packer) add(c *hostbundle.Contents, part Part) error {
+	key := part.Name + " " + part.Version + " " + c.Architecture
+	component, made := p.made[key]
 	if !made {
 		var err error
-		if component, err = k.writer.Component(name, version, sources); err != nil {
+		if component, err = p.writer.Component(part.Name, part.Version, part.Sources); err != nil {
 			return err
 		}
-		k.made[key] = component
+		p.made[key] = component
 	}
 	c.Components = append(c.Components, component)
 	return nil

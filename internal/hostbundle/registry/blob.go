@@ -9,7 +9,6 @@ import (
 	"os"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
@@ -17,7 +16,7 @@ import (
 // Blob downloads content, from where an earlier attempt ended. progress gets the size so far; it may
 // be nil. When a server sends something else than the digest says, the download is repeated once
 // from the start, as the part of an earlier attempt may have been damaged.
-func (r *Repository) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
+func (r *server) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
 	if s.Has(d) {
 		return nil
 	}
@@ -41,7 +40,7 @@ func (r *Repository) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.D
 }
 
 // fetch downloads the rest of a blob by one request.
-func (r *Repository) fetch(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
+func (r *server) fetch(ctx context.Context, s hostbundle.Staging, d ocispec.Descriptor, progress func(have, size int64)) error {
 	f, offset, err := s.Part(d)
 	if err != nil {
 		return err
@@ -59,7 +58,7 @@ func (r *Repository) fetch(ctx context.Context, s hostbundle.Staging, d ocispec.
 }
 
 // append requests the content behind the offset, and writes it there.
-func (r *Repository) append(ctx context.Context, f *os.File, offset int64, d ocispec.Descriptor, progress func(have, size int64)) error {
+func (r *server) append(ctx context.Context, f *os.File, offset int64, d ocispec.Descriptor, progress func(have, size int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	came, restart, stop := atLeastRate(func(why error) { cancel(why) })
@@ -100,14 +99,9 @@ func (r *Repository) append(ctx context.Context, f *os.File, offset int64, d oci
 	return nil
 }
 
-func (r *Repository) request(ctx context.Context, offset int64, d ocispec.Descriptor) (*http.Response, error) {
-	scheme := "https"
-	if r.remote.PlainHTTP {
-		scheme = "http"
-	}
-	ref := r.remote.Reference
-	ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s://%s/v2/%s/blobs/%s", scheme, ref.Host(), ref.Repository, d.Digest), nil)
+func (r *server) request(ctx context.Context, offset int64, d ocispec.Descriptor) (*http.Response, error) {
+	ctx, address := r.locate(ctx, d)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +110,7 @@ func (r *Repository) request(ctx context.Context, offset int64, d ocispec.Descri
 	if offset > 0 {
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", offset))
 	}
-	response, err := r.remote.Client.Do(request)
+	response, err := r.client.Do(request)
 	if err != nil {
 		return nil, err
 	}

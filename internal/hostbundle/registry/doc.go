@@ -6,6 +6,8 @@
 // goes on where it was after a network cut, a kill or a power cut, at another registry, too: it is
 // known only by its digest.
 //
+// File fetches a file of an upstream release in the same way.
+//
 // Requests, authentication and the API of referrers are those of oras-go. The package adds
 // what a host needs: ranges, patience with a server that is busy, TLS or nothing.
 package registry

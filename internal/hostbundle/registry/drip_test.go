@@ -98,7 +98,7 @@ func TestNoSourceDripsForEver(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					r.remote.Client = network
+					r.client, r.remote.Client = network, network
 					s := hostbundle.Staging{Dir: dir}
 					if err := s.Begin(); err != nil {
 						t.Fatal(err)

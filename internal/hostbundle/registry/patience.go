@@ -62,7 +62,7 @@ func pause(failures int) time.Duration {
 }
 
 // patiently tries until something works, fails for good, or failed too often on end.
-func (r *Repository) patiently(ctx context.Context, try func(context.Context) error) error {
+func (r *server) patiently(ctx context.Context, try func(context.Context) error) error {
 	for failures := 0; ; {
 		began := time.Now()
 		err := r.judge(try(ctx))
@@ -101,7 +101,7 @@ func (r *Repository) patiently(ctx context.Context, try func(context.Context) er
 }
 
 // judge separates errors that may be retried from those that need an operator.
-func (r *Repository) judge(err error) error {
+func (r *server) judge(err error) error {
 	var again *againError
 	var busy *busyError
 	var own *hostbundle.Error
@@ -138,7 +138,7 @@ func (r *Repository) judge(err error) error {
 	return fmt.Errorf("%s: %w", r, err)
 }
 
-func (r *Repository) judgeAnswer(answer *errcode.ErrorResponse) error {
+func (r *server) judgeAnswer(answer *errcode.ErrorResponse) error {
 	switch status := answer.StatusCode; {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
 		return &busyError{after: r.wait(patientTries)}
@@ -152,7 +152,7 @@ func (r *Repository) judgeAnswer(answer *errcode.ErrorResponse) error {
 	return fmt.Errorf("%s: %w", r, answer)
 }
 
-func (r *Repository) denied(format string, args ...any) error {
+func (r *server) denied(format string, args ...any) error {
 	return &hostbundle.Error{Reason: hostbundle.ReasonDenied, Err: fmt.Errorf("%s: "+format, append([]any{r}, args...)...)}
 }
 

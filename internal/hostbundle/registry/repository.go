@@ -62,8 +62,16 @@ type Options struct {
 
 // Repository is where bundles are fetched from. It is for one goroutine.
 type Repository struct {
+	server
+	remote *remote.Repository
+}
+
+// server is what content comes from.
+type server struct {
 	address string
-	remote  *remote.Repository
+	client  remote.Client
+	// locate says where a server has the content of a digest.
+	locate func(context.Context, ocispec.Descriptor) (context.Context, string)
 	// tries is how often on end something may fail without any progress.
 	tries int
 	// queue is how long the server may say that it is busy, busy how long it has said so.
@@ -82,8 +90,40 @@ func New(o Options) (*Repository, error) {
 	if err != nil || repository.Reference.Reference != "" {
 		return nil, fmt.Errorf("%q: want %sHOST[:PORT]/REPOSITORY, without a tag or digest: versions are the tags", o.Address, Scheme)
 	}
+	client, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	repository.Client, repository.PlainHTTP = client, loopback(repository.Reference.Host()) && o.TLS == nil && o.CAFile == ""
+	repository.MaxMetadataBytes, repository.TagListMaxPages, repository.ReferrerListMaxPages = hostbundle.MaxDocument, maxPages, maxPages
+	return &Repository{server: o.server(client, locateBlob(repository)), remote: repository}, nil
+}
+
+// locateBlob says where a registry has a blob, and which right a token must have.
+func locateBlob(r *remote.Repository) func(context.Context, ocispec.Descriptor) (context.Context, string) {
+	return func(ctx context.Context, d ocispec.Descriptor) (context.Context, string) {
+		scheme := "https"
+		if r.PlainHTTP {
+			scheme = "http"
+		}
+		return auth.AppendRepositoryScope(ctx, r.Reference, auth.ActionPull),
+			fmt.Sprintf("%s://%s/v2/%s/blobs/%s", scheme, r.Reference.Host(), r.Reference.Repository, d.Digest)
+	}
+}
+
+func (o Options) server(client remote.Client, locate func(context.Context, ocispec.Descriptor) (context.Context, string)) server {
+	s := server{address: o.Address, client: client, locate: locate, tries: patientTries, queue: longQueue, wait: pause}
+	if o.Hasty {
+		s.tries, s.queue = hastyTries, shortQueue
+	}
+	return s
+}
+
+// client takes the proxies of the environment, such as HTTPS_PROXY.
+func (o Options) client() (*auth.Client, error) {
 	config := o.TLS
 	if config == nil {
+		var err error
 		if config, err = trusting(o.CAFile); err != nil {
 			return nil, err
 		}
@@ -104,13 +144,7 @@ func New(o Options) (*Repository, error) {
 		}
 		client.Credential = credentials.Credential(store)
 	}
-	repository.Client, repository.PlainHTTP = client, loopback(repository.Reference.Host()) && o.TLS == nil && o.CAFile == ""
-	repository.MaxMetadataBytes, repository.TagListMaxPages, repository.ReferrerListMaxPages = hostbundle.MaxDocument, maxPages, maxPages
-	r := &Repository{address: o.Address, remote: repository, tries: patientTries, queue: longQueue, wait: pause}
-	if o.Hasty {
-		r.tries, r.queue = hastyTries, shortQueue
-	}
-	return r, nil
+	return client, nil
 }
 
 // trusting are the system's CAs and those of a file.
@@ -138,7 +172,8 @@ type safe struct{ http.RoundTripper }
 
 func (s safe) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !loopback(r.URL.Host) {
-		return nil, fmt.Errorf("%s is not https, and plain HTTP is for this machine's own loopback", r.URL.Redacted())
+		return nil, &hostbundle.Error{Reason: hostbundle.ReasonDenied,
+			Err: fmt.Errorf("%s is not https, and plain HTTP is for this machine's own loopback", r.URL.Redacted())}
 	}
 	response, err := s.RoundTripper.RoundTrip(r)
 	if left, ok := r.Context().Value(budgetKey{}).(*atomic.Int64); ok && err == nil {
@@ -157,7 +192,7 @@ func loopback(hostPort string) bool {
 }
 
 // String is the address.
-func (r *Repository) String() string { return r.address }
+func (r *server) String() string { return r.address }
 
 // Versions are the tags that are Kubernetes versions, from old to new.
 func (r *Repository) Versions(ctx context.Context) ([]string, error) {
@@ -291,6 +326,14 @@ func (d *description) manifest(ctx context.Context, of ocispec.Descriptor) (ocis
 	return m, nil
 }
 
+// Document fetches a manifest or an index by its tag or digest, and compares it with the digest
+// that the registry names.
+func (r *Repository) Document(ctx context.Context, reference string) (ocispec.Descriptor, []byte, error) {
+	r.busy = 0
+	of, data, err := (&description{Repository: r}).document(ctx, reference)
+	return of, data, found(err)
+}
+
 // document brings a manifest or an index by its tag or digest.
 func (d *description) document(ctx context.Context, reference string) (ocispec.Descriptor, []byte, error) {
 	return d.small(ctx, func(ctx context.Context) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -342,6 +385,6 @@ func (d *description) small(ctx context.Context, fetch func(context.Context) (oc
 	return of, data, nil
 }
 
-func (r *Repository) corrupt(d ocispec.Descriptor, err error) error {
+func (r *server) corrupt(d ocispec.Descriptor, err error) error {
 	return &hostbundle.Error{Reason: hostbundle.ReasonCorrupt, Err: fmt.Errorf("%s: %s: %w", r, d.Digest, err)}
 }

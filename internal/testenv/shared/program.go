@@ -25,10 +25,20 @@ func Program(ctx context.Context, pkg string) (string, error) {
 	return path, Alone(path, func() error { return Build(ctx, path, pkg) })
 }
 
+// outside are the programs that are in modules outside of the workspace, each with its own one.
+var outside = map[string]string{"slipway-bundle": "hack/bundle.work"}
+
 // Build builds a main package as path, by the flags of this repository's other builds.
 func Build(ctx context.Context, path, pkg string) error {
 	command := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if work := outside[filepath.Base(pkg)]; work != "" {
+		root, err := root()
+		if err != nil {
+			return err
+		}
+		command.Env = append(command.Env, "GOWORK="+filepath.Join(root, work))
+	}
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
 	}
