@@ -20,6 +20,10 @@ import (
 // containerdName is the annotation that gives an image its name on import.
 const containerdName = "io.containerd.image.name"
 
+// originLabel tells images that were built here from those of upstream, whose names kubeadm
+// gives both.
+const originLabel = "dev.slipway.origin"
+
 // buildImage stacks the recipe's layers.
 func buildImage(r recipe, layers map[string]*layer) (v1.Image, error) {
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
@@ -27,7 +31,7 @@ func buildImage(r recipe, layers map[string]*layer) (v1.Image, error) {
 		Architecture: runtime.GOARCH,
 		OS:           "linux",
 		Created:      v1.Time{Time: time.Unix(0, 0).UTC()},
-		Config:       v1.Config{Env: []string{containerPath}, Entrypoint: r.entrypoint, User: r.user},
+		Config:       v1.Config{Env: []string{containerPath}, Entrypoint: r.entrypoint, User: r.user, Labels: map[string]string{originLabel: "OwnBuild"}},
 		RootFS:       v1.RootFS{Type: "layers"},
 	})
 	if err != nil {

@@ -113,6 +113,18 @@ func TestArchiveNamesItsImages(t *testing.T) {
 	}
 }
 
+// Nobody takes an image of this build for upstream's, whatever its name is.
+func TestImagesSayWhoBuiltThem(t *testing.T) {
+	img, err := buildImage(testRecipes[0], map[string]*layer{"base": mustLayer(t, file("etc/passwd", "")), "one": mustLayer(t, file("one", "1"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := img.ConfigFile()
+	if err != nil || config.Config.Labels["dev.slipway.origin"] != "OwnBuild" {
+		t.Errorf("%v: %+v", err, config)
+	}
+}
+
 func TestBuildIndexNamesAnUnknownLayer(t *testing.T) {
 	_, err := buildIndex([]recipe{{ref: "slipway.dev/x:v1", layers: []string{"gone"}}}, nil)
 	if err == nil || !strings.Contains(err.Error(), "gone") {

@@ -12,7 +12,7 @@ import (
 // Names of the images that kubeadm does not name.
 const (
 	// The suffix tells our assembly of flannel's packages from upstream's image.
-	flannelRepository = "ghcr.io/flannel-io/flannel"
+	flannelRepository = "slipway.dev/flannel"
 	flannelTagSuffix  = "-slipway1"
 	echoImage         = "slipway.dev/echo:v1"
 )

@@ -68,7 +68,7 @@ func TestRecipesOfSeveralVersions(t *testing.T) {
 
 func TestOwnRecipes(t *testing.T) {
 	names := shortNames(ownRecipes(versions{Flannel: "v0.28.4"}))
-	if len(names) != 2 || names["flannel"] != "ghcr.io/flannel-io/flannel:v0.28.4-slipway1" || names["echo"] != "slipway.dev/echo:v1" {
+	if len(names) != 2 || names["flannel"] != "slipway.dev/flannel:v0.28.4-slipway1" || names["echo"] != "slipway.dev/echo:v1" {
 		t.Errorf("got %v", names)
 	}
 }

@@ -29,7 +29,7 @@ func nodeBundleOf(t *testing.T) (bundle, images string) {
 			t.Fatal(err)
 		}
 	}
-	b := nodeBundle{Architecture: "amd64", Images: map[string]string{"echo": "slipway.dev/echo:v1", "flannel": "ghcr.io/flannel-io/flannel:v0.28.4"}}
+	b := nodeBundle{Architecture: "amd64", Images: map[string]string{"echo": "slipway.dev/echo:v1", "flannel": "slipway.dev/flannel:v0.28.4"}}
 	b.Versions.Containerd, b.Versions.Runc, b.Versions.CNIPlugins = "v2.4.2", "v1.5.2", "v1.9.1"
 	for _, program := range []string{"bin/containerd", "bin/containerd-shim-runc-v2", "bin/ctr", "bin/runc", "cni/bridge", "cni/flannel", "cni/host-local", "cni/loopback", "cni/portmap", "cni/ptp"} {
 		write(filepath.Join(bundle, program))
