@@ -28,6 +28,11 @@ type KubernetesReleaseSpec struct {
 	// +kubebuilder:validation:items:MaxLength=32
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]+$`
 	Architectures []string `json:"architectures,omitempty"`
+
+	// origin says who built the programs and images of the bundle, as the bundle records it. It
+	// is for people: hosts install the bundle of the digest.
+	// +optional
+	Origin SoftwareOrigin `json:"origin,omitempty"`
 }
 
 // KubernetesRelease is a Kubernetes version that hosts install on demand: those whose
@@ -41,6 +46,7 @@ type KubernetesReleaseSpec struct {
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=kubernetesreleases,scope=Cluster,shortName=swr,categories=slipway
 // +kubebuilder:printcolumn:name="Architectures",type="string",JSONPath=".spec.architectures",description="Architectures that the bundle is for"
+// +kubebuilder:printcolumn:name="Origin",type="string",JSONPath=".spec.origin",description="Who built it: Upstream or OwnBuild"
 // +kubebuilder:printcolumn:name="Digest",type="string",priority=10,JSONPath=".spec.digest",description="Digest of the host bundle"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since the version was first loaded"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.version",message="a KubernetesRelease has the name of its spec.version"

@@ -12,6 +12,17 @@ const (
 	HostSoftwareProvided HostSoftwareManagement = "Provided"
 )
 
+// SoftwareOrigin says who built the programs and images of a host bundle.
+// +kubebuilder:validation:Enum=Upstream;OwnBuild
+type SoftwareOrigin string
+
+const (
+	// SoftwareOriginUpstream means that they are the bytes that upstream published.
+	SoftwareOriginUpstream SoftwareOrigin = "Upstream"
+	// SoftwareOriginOwnBuild means that Slipway's build compiled them from upstream's sources.
+	SoftwareOriginOwnBuild SoftwareOrigin = "OwnBuild"
+)
+
 // HostSoftware is what the agent says of the software of its host.
 type HostSoftware struct {
 	// management says who brings Kubernetes versions, as the agent's configuration has it.
@@ -47,6 +58,10 @@ type HostSoftwareRelease struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Digest string `json:"digest,omitempty"`
+
+	// origin says who built it; unset by agents that do not tell.
+	// +optional
+	Origin SoftwareOrigin `json:"origin,omitempty"`
 
 	// complete is false while it is being installed or removed.
 	// +optional

@@ -61,7 +61,7 @@ func released(v hostbundle.Version) (object client.Object, fill func()) {
 	}
 	release := &infrav1.KubernetesRelease{ObjectMeta: metav1.ObjectMeta{Name: v.Tag}}
 	return release, func() {
-		release.Spec = infrav1.KubernetesReleaseSpec{Version: v.Tag, Digest: v.Digest.String(), Architectures: v.Architectures}
+		release.Spec = infrav1.KubernetesReleaseSpec{Version: v.Tag, Digest: v.Digest.String(), Architectures: v.Architectures, Origin: infrav1.SoftwareOrigin(v.Origin)}
 	}
 }
 

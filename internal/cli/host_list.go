@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -29,6 +31,8 @@ type hostRow struct {
 	// Architecture and Machine are what the agent told of the hardware.
 	Architecture string `json:"architecture,omitempty"`
 	Machine      string `json:"machine,omitempty"`
+	// Versions of Kubernetes that the host has.
+	Versions []status.Version `json:"versions,omitempty"`
 }
 
 func hostListCommand(p *Program) *cobra.Command {
@@ -77,9 +81,15 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	joined := make([]bool, len(local))
 	for _, h := range known {
 		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, State: &h.State, ClaimedBy: h.ClaimedBy,
-			Architecture: h.Architecture, Machine: h.Machine}
+			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions}
 		if i := slices.IndexFunc(local, func(l management.LocalHost) bool { return l.Is(&h) }); i >= 0 {
 			row.Sandbox, row.PID, row.Addresses = local[i].State, local[i].PID, []string{local[i].Address}
+			row.Versions = slices.Clone(row.Versions)
+			for v := range row.Versions {
+				if row.Versions[v].Origin == status.OriginPackages { // nobody but the node bundle brings others
+					row.Versions[v].Origin = string(infrav1.SoftwareOriginOwnBuild)
+				}
+			}
 			joined[i] = true
 		}
 		rows = append(rows, row)
@@ -104,7 +114,7 @@ func printHosts(out io.Writer, rows []hostRow, wide bool) error {
 		header += "\tSANDBOX"
 	}
 	if wide {
-		header += "\tPID\tARCH\tMACHINE\tBECAUSE\tNEXT"
+		header += "\tPID\tARCH\tMACHINE\tKUBERNETES\tBECAUSE\tNEXT"
 	}
 	fmt.Fprintln(w, header)
 	now := time.Now()
@@ -122,7 +132,11 @@ func printHosts(out io.Writer, rows []hostRow, wide bool) error {
 			fmt.Fprintf(w, "\t%s", r.Sandbox)
 		}
 		if wide {
-			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s\t%s", r.PID, r.Architecture, r.Machine, state.Cause, state.Next)
+			versions := make([]string, len(r.Versions))
+			for i, v := range r.Versions {
+				versions[i] = v.String()
+			}
+			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s\t%s\t%s", r.PID, r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)
 		}
 		fmt.Fprintln(w)
 	}

@@ -21,6 +21,8 @@ type Version struct {
 	Architectures []string
 	// Digest of the index, which is what is signed.
 	Digest digest.Digest
+	// Origin of a bundle that was loaded; empty for slipway-agent.
+	Origin Origin
 
 	index      ocispec.Descriptor
 	documents  []ocispec.Descriptor

@@ -20,8 +20,7 @@ type Contents struct {
 	AgentVersion string `json:"agentVersion,omitempty"`
 	// Architecture is Go's name of it, such as amd64.
 	Architecture string `json:"architecture"`
-	// Origin says who built Kubernetes; empty in a bundle of slipway-agent, and in bundles that
-	// were made before there was another origin than OriginOwnBuild.
+	// Origin says who built Kubernetes; see BuiltBy.
 	Origin Origin `json:"origin,omitempty"`
 	// Components are unpacked side by side, each into a directory of its own.
 	Components []Component `json:"components"`
@@ -51,6 +50,15 @@ const (
 	// OriginOwnBuild means that this repository compiled them from upstream's sources.
 	OriginOwnBuild Origin = "OwnBuild"
 )
+
+// BuiltBy is the origin of a bundle of Kubernetes: bundles that do not name it were made when
+// there was only the own build. It is empty for slipway-agent.
+func (c Contents) BuiltBy() Origin {
+	if c.AgentVersion == "" && c.Origin == "" {
+		return OriginOwnBuild
+	}
+	return c.Origin
+}
 
 // Component is a directory of programs or data with one version.
 type Component struct {

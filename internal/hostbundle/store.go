@@ -113,7 +113,10 @@ func (d *Directory) loadable(tag string, keys *PublicKeys) (Version, error) {
 		return Version{}, fail(ReasonCorrupt, "%s has a bundle of %q, which is no version such as v1.36.3", d.path, tag)
 	}
 	v, err := d.version(named)
-	if err != nil || keys == nil {
+	if err != nil {
+		return v, err
+	}
+	if v.Origin, err = d.origin(v); err != nil || keys == nil {
 		return v, err
 	}
 	notes, err := d.notes(v.Digest)
@@ -121,6 +124,18 @@ func (d *Directory) loadable(tag string, keys *PublicKeys) (Version, error) {
 		return v, err
 	}
 	return v, keys.Verify(tag, v.Digest, notes)
+}
+
+// origin is what the contents of a bundle say, which are the same for all architectures.
+func (d *Directory) origin(v Version) (Origin, error) {
+	for _, blob := range v.blobs {
+		if blob.MediaType == configType {
+			var c Contents
+			err := d.document(blob, &c)
+			return c.BuiltBy(), err
+		}
+	}
+	return "", nil
 }
 
 // Remove takes bundles out of the store, and what no other one needs.

@@ -388,3 +388,17 @@ func TestSparseArchiveFillsNoDisk(t *testing.T) {
 		t.Errorf("a file that fits: %v", err)
 	}
 }
+
+// Who loads a bundle learns who built it; bundles that do not tell are of the own build.
+func TestOriginOfABundle(t *testing.T) {
+	for want, c := range map[Origin]Contents{
+		OriginUpstream: {KubernetesVersion: "v1.36.5", Origin: OriginUpstream}, OriginOwnBuild: {KubernetesVersion: "v1.36.3"}, "": {AgentVersion: "v0.9.0"},
+	} {
+		if got := c.BuiltBy(); got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
+	}
+	if err := (Contents{KubernetesVersion: "v1.36.5", Origin: "x"}).Validate(); err == nil {
+		t.Error("an origin that no object can have is taken")
+	}
+}

@@ -183,10 +183,23 @@ func HostOf(h *infrav1.Host, states *States) Host {
 	if h.Spec.Claim != nil {
 		host.ClaimedBy = h.Spec.Claim.ClusterName + "/" + h.Spec.Claim.MachineName
 	}
+	for _, version := range found.KubernetesVersions {
+		host.Versions = append(host.Versions, Version{Version: version, Origin: originOf(h, version)})
+	}
 	for _, a := range h.Status.Addresses {
 		if a.Type == clusterv1.MachineInternalIP {
 			host.Addresses = append(host.Addresses, a.Address)
 		}
 	}
 	return host
+}
+
+// originOf says where a version of a host comes from; Unknown for a bundle whose agent does not tell.
+func originOf(h *infrav1.Host, version string) string {
+	for _, r := range h.Status.Software.Releases {
+		if r.Version == version {
+			return cmp.Or(string(r.Origin), "Unknown")
+		}
+	}
+	return OriginPackages
 }

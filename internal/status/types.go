@@ -91,6 +91,21 @@ type Host struct {
 	Architecture string `json:"architecture,omitempty"`
 	// Machine is who made the host and how it is called, such as "Dell Inc. PowerEdge R650".
 	Machine string `json:"machine,omitempty"`
+	// Versions of Kubernetes that the host has.
+	Versions []Version `json:"versions,omitempty"`
 	// MachineID is what the agent reports of /etc/machine-id.
 	MachineID string `json:"-"`
 }
+
+// Version is a Kubernetes version on a host.
+type Version struct {
+	Version string `json:"version"`
+	// Origin is Upstream or OwnBuild for one of a host bundle; Packages for one that the operator
+	// of the host installed.
+	Origin string `json:"origin"`
+}
+
+// OriginPackages is what the operator of a host installed.
+const OriginPackages = "Packages"
+
+func (v Version) String() string { return v.Version + " (" + v.Origin + ")" }

@@ -119,7 +119,7 @@ func (a *Agent) softwareStatus() infrav1.HostSoftware {
 	}
 	for _, r := range releases[max(0, len(releases)-maxReleases):] {
 		status.Releases = append(status.Releases, infrav1.HostSoftwareRelease{
-			Version: r.KubernetesVersion, Digest: r.Index.String(), Complete: ptr.To(r.State == software.StateInstalled),
+			Version: r.KubernetesVersion, Digest: r.Index.String(), Origin: infrav1.SoftwareOrigin(r.BuiltBy()), Complete: ptr.To(r.State == software.StateInstalled),
 		})
 	}
 	return status
