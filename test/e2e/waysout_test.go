@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
-	"github.com/slipway-dev/slipway/test/probe"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // TestWaysOut has hosts whose agent knows something else than their Host, or nothing, and runs each command that
@@ -25,7 +25,7 @@ func TestWaysOut(t *testing.T) {
 	}
 	p.up("--fast", "--hosts", "3", "-f", file)
 	p.eventually(2*time.Minute, "three ready nodes", all(readyNodes(3), poolReady(1)))
-	p.apply("local", probe.Workload)
+	p.apply("local", live.Workload)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
 	for _, step := range []struct {
 		name string
