@@ -123,8 +123,8 @@ type Rollout struct {
 	// Updated of Total machines are of the new version.
 	Updated, Total int
 	Bar            Bar
-	// Each is how long a machine took on average, and Rest how long the others take at that
-	// rate; zero before one is done.
+	// Each is how long a machine took on average, of those that became up to date since From, and
+	// Rest how long the others take at that rate; zero before one is done.
 	Each, Rest time.Duration
 	// Steps are what comes one after the other, such as the control plane and each pool.
 	Steps []RolloutStep
@@ -177,6 +177,15 @@ func deletedAt(t *metav1.Time) time.Time {
 	return t.UTC()
 }
 
+// since says whether a machine that is done became so after a time: its host, whose operation ended,
+// or its node where nothing is known of the host.
+func (t times) since(from time.Time) bool {
+	if !t.ended.IsZero() {
+		return t.ended.After(from)
+	}
+	return t.ready.After(from)
+}
+
 // spans are what was done with a machine since a rollout began.
 func (t times) spans(outdated bool, from, now time.Time) []Span {
 	until := func(all ...time.Time) time.Time {
@@ -223,7 +232,7 @@ func rolloutOf(members []Member, rolling []metav1.Condition, now time.Time) *Rol
 		order int
 		group string
 	}
-	steps, order := map[part]*RolloutStep{}, []part{}
+	steps, order, rolled := map[part]*RolloutStep{}, []part{}, 0
 	for _, m := range members {
 		row := RolloutRow{Member: m, Spans: m.times.spans(m.Outdated, r.From, now)}
 		if n := len(row.Spans); n > 0 {
@@ -239,6 +248,7 @@ func rolloutOf(members []Member, rolling []metav1.Condition, now time.Time) *Rol
 		done := !m.Outdated && m.times.deleted.IsZero() && !m.times.ready.IsZero()
 		step.Updated += one(done)
 		r.Updated += one(done)
+		rolled += one(done && m.times.since(r.From))
 		moves := m.times.deleted.After(r.From) || !m.Outdated && !done || row.Text == "upgraded in place"
 		switch {
 		case done:
@@ -254,9 +264,8 @@ func rolloutOf(members []Member, rolling []metav1.Condition, now time.Time) *Rol
 		r.Rows = append(r.Rows, row)
 	}
 	r.Bar = barOf(r.Total, count, "")
-	if r.Updated > 0 {
-		// Those that were of the new version before count only as little time.
-		r.Each = (now.Sub(r.From) / time.Duration(r.Updated)).Round(time.Second)
+	if rolled > 0 {
+		r.Each = (now.Sub(r.From) / time.Duration(rolled)).Round(time.Second)
 		r.Rest = r.Each * time.Duration(r.Total-r.Updated)
 	}
 	for _, of := range order {

@@ -99,6 +99,26 @@ func TestStepsOfAnOperation(t *testing.T) {
 	}
 }
 
+// Machines that were up to date when a rollout began took none of its time, also when a node of theirs
+// was not ready for a moment since, and those that were upgraded in place took some.
+func TestRateOfARolloutIsOfWhatItDid(t *testing.T) {
+	began := noon.Add(-10 * time.Minute)
+	at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+	rolling := []metav1.Condition{{Type: clusterv1.RollingOutCondition, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(began)}}
+	before := times{created: at(-60), began: at(-59), ended: at(-58), ready: at(-57)}
+	flapped, unknown, upgraded := before, times{created: at(-60), ready: at(-57)}, times{created: at(-60), began: at(2), ended: at(4), ready: at(-57)}
+	flapped.ready = at(3)
+	old := Member{Name: "old", Outdated: true, times: before}
+	members := []Member{old, old, {Name: "before", times: before}, {Name: "flapped", times: flapped}, {Name: "unknown", times: unknown}}
+	if r := rolloutOf(members, rolling, noon); r.Updated != 3 || r.Each != 0 || r.Rest != 0 {
+		t.Errorf("nothing is rolled out yet: %d updated, each %s, rest %s", r.Updated, r.Each, r.Rest)
+	}
+	members = append(members, Member{Name: "upgraded", times: upgraded}, Member{Name: "new", times: times{created: at(5), ready: at(9)}})
+	if r := rolloutOf(members, rolling, noon); r.Updated != 5 || r.Each != 5*time.Minute || r.Rest != 10*time.Minute {
+		t.Errorf("two are rolled out: %d updated, each %s, rest %s", r.Updated, r.Each, r.Rest)
+	}
+}
+
 // One of five is ready, one joins, one is drained and waits for a budget, two are queued.
 func TestRolloutHasRateRestAndWhatItWaitsFor(t *testing.T) {
 	began := noon.Add(-10 * time.Minute)
