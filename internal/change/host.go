@@ -151,7 +151,7 @@ func Replace(ctx context.Context, c client.Client, h *infrav1.Host) error {
 				return err
 			}
 			if metav1.GetControllerOf(machine) == nil {
-				return fmt.Errorf("Machine %s has no owner that would replace it", machine.Name)
+				return fmt.Errorf("no owner would replace Machine %s", machine.Name)
 			}
 			return c.Delete(ctx, machine, client.Preconditions{UID: &machine.UID})
 		}

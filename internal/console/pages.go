@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -36,8 +37,8 @@ var shown = slices.Concat(status.Members, doctor.Around)
 
 // look takes a snapshot, with the states that follow from it. What may not be listed is named on
 // the page; of kinds around hosts and clusters only the overview names it.
-func (s *server) look(v *visit) error {
-	o, err := doctor.ReadFleet(v.Context(), v.read.Reader, status.Scope{Namespace: s.Namespace}, s.now(), shown, nil)
+func (s *server) look(ctx context.Context, v *visit) error {
+	o, err := doctor.ReadFleet(ctx, v.read.Reader, status.Scope{Namespace: s.Namespace}, s.now(), shown, nil)
 	if err != nil {
 		return err
 	}

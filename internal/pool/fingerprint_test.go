@@ -61,7 +61,9 @@ func fingerprint(t *testing.T, data []byte) string {
 }
 
 func withToken(s string) func(*bootstrapInput) {
-	return func(in *bootstrapInput) { in.join.Discovery.BootstrapToken.Token, in.join.Discovery.TLSBootstrapToken = s, s }
+	return func(in *bootstrapInput) {
+		in.join.Discovery.BootstrapToken.Token, in.join.Discovery.TLSBootstrapToken = s, s
+	}
 }
 
 func TestTokenDoesNotCount(t *testing.T) {
@@ -88,8 +90,10 @@ func TestKubeadmVersionDoesNotCount(t *testing.T) {
 func TestContentCounts(t *testing.T) {
 	seen := map[string]string{fingerprint(t, generate(t)): "unchanged"}
 	for name, change := range map[string]func(*bootstrapInput){
-		"a file":           func(in *bootstrapInput) { in.AdditionalFiles[0].Content += "!" },
-		"another file":     func(in *bootstrapInput) { in.AdditionalFiles = append(in.AdditionalFiles, bootstrapv1.File{Path: "/x"}) },
+		"a file": func(in *bootstrapInput) { in.AdditionalFiles[0].Content += "!" },
+		"another file": func(in *bootstrapInput) {
+			in.AdditionalFiles = append(in.AdditionalFiles, bootstrapv1.File{Path: "/x"})
+		},
 		"its mode":         func(in *bootstrapInput) { in.AdditionalFiles[0].Permissions = "0600" },
 		"a command":        func(in *bootstrapInput) { in.PreKubeadmCommands[0] = "echo 'a:  b'" },
 		"CA":               func(in *bootstrapInput) { in.join.Discovery.BootstrapToken.CACertHashes[0] = "sha256:bb" },

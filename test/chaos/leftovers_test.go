@@ -100,6 +100,9 @@ var neverLeft = map[string]string{
 	"swap":       "local hosts share the machine's",
 	"module":     "local hosts share the machine's, and may load none",
 	"bpf":        "no program of the hosts attaches one",
+	"ipvs":       "no program of the hosts makes a service, and kernels without IPVS are common",
+	"fou":        "no program of the hosts opens a port for it, and kernels without FoU are common",
+	"device":     "local hosts share the machine's",
 	"image":      "goes with policy Full alone",
 	"log":        "goes with policy Full alone",
 }

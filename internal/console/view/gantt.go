@@ -220,6 +220,18 @@ func (t times) spans(outdated bool, from, now time.Time) []Span {
 	return place(spans, from, now)
 }
 
+// judged is the step with its role.
+func (step RolloutStep) judged(works bool) RolloutStep {
+	step.Role = status.Off
+	switch {
+	case step.Updated == step.Total:
+		step.Role = status.OK
+	case step.Updated > 0 || works:
+		step.Role = status.Work
+	}
+	return step
+}
+
 // rolloutOf shows members that are rolled out since a time; nil when that is not known.
 func rolloutOf(members []Member, rolling []metav1.Condition, now time.Time) *Rollout {
 	c := meta.FindStatusCondition(rolling, clusterv1.RollingOutCondition)
@@ -269,15 +281,7 @@ func rolloutOf(members []Member, rolling []metav1.Condition, now time.Time) *Rol
 		r.Rest = r.Each * time.Duration(r.Total-r.Updated)
 	}
 	for _, of := range order {
-		step := steps[of]
-		step.Role = status.Off
-		switch {
-		case step.Updated == step.Total:
-			step.Role = status.OK
-		case step.Updated > 0 || count[status.Work] > 0:
-			step.Role = status.Work
-		}
-		r.Steps = append(r.Steps, *step)
+		r.Steps = append(r.Steps, steps[of].judged(count[status.Work] > 0))
 	}
 	slices.SortStableFunc(r.Rows, func(a, b RolloutRow) int {
 		return cmp.Or(cmp.Compare(one(a.Outdated), one(b.Outdated)), cmp.Compare(len(b.Spans), len(a.Spans)), a.times.created.Compare(b.times.created))

@@ -85,7 +85,7 @@ func TestLogRequests(t *testing.T) {
 		w.requestLog("host-1", names[i])
 	}
 	w.requestLog("host-2", "other")
-	lost := w.requestLog("nowhere", "lost")
+	w.requestLog("nowhere", "lost")
 	w.logsOf("host-1")
 	if got := w.granted(agent); !slices.Equal(got, names[:4]) {
 		t.Fatalf("granted %v", got)
@@ -128,7 +128,7 @@ func TestLogRequests(t *testing.T) {
 		t.Errorf("the answer is lost: %+v", again.Status)
 	}
 	w.logsOf("nowhere")
-	if lost = get("lost"); lost.Status.CompletionTime == nil || !strings.Contains(lost.Status.Message, "has no Host nowhere") {
+	if lost := get("lost"); lost.Status.CompletionTime == nil || !strings.Contains(lost.Status.Message, "has no Host nowhere") {
 		t.Errorf("status of a request for no host: %+v", lost.Status)
 	}
 	w.clock.SetTime(w.clock.Now().Add(116 * time.Second))

@@ -22,7 +22,7 @@ type File struct{ server }
 // machine's own loopback. It sends nothing.
 func NewFile(o Options) (*File, error) {
 	address, err := url.Parse(o.Address)
-	if err != nil || address.Host == "" || address.Scheme != "https" && !(address.Scheme == "http" && loopback(address.Host)) {
+	if err != nil || address.Host == "" || address.Scheme != "https" && (address.Scheme != "http" || !loopback(address.Host)) {
 		return nil, fmt.Errorf("%q: want https://HOST/PATH", o.Address)
 	}
 	client, err := o.client()

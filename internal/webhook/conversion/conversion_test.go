@@ -43,7 +43,7 @@ func TestRoundTrips(t *testing.T) {
 // TestVersionsHaveTheSameKinds catches a kind that was added to one version only, but for
 // those that came after v1beta1 and that core never reads.
 func TestVersionsHaveTheSameKinds(t *testing.T) {
-	onlyHub := []string{"HostApprovalPolicy", "HostApprovalPolicyList", "KubernetesRelease", "KubernetesReleaseList", "AgentRelease", "AgentReleaseList"}
+	onlyHub := []string{"HostApprovalPolicy", "HostApprovalPolicyList", "KubernetesRelease", "KubernetesReleaseList", "AgentRelease", "AgentReleaseList", "HostLogRequest", "HostLogRequestList"}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{infrav1.AddToScheme, v1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -151,7 +152,8 @@ func newEtcd(t *testing.T, dir, name string) *etcd {
 
 // at gives the member an address, and the ports of another one, as members on hosts have.
 func (e *etcd) at(address string, other *etcd) {
-	e.endpoint, e.peer = fmt.Sprintf("https://%s:%d", address, other.ports[0]), fmt.Sprintf("https://%s:%d", address, other.ports[1])
+	at := func(port int) string { return "https://" + net.JoinHostPort(address, strconv.Itoa(port)) }
+	e.endpoint, e.peer = at(other.ports[0]), at(other.ports[1])
 	e.cluster = e.name + "=" + e.peer
 }
 

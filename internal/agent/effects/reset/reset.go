@@ -172,11 +172,14 @@ func (c Cleaner) leaveEtcd(ctx context.Context, state journal.State) error {
 		return nil
 	}
 	manifest, data, err := c.etcdPod()
+	if data == "" {
+		data = "/var/lib/etcd" // of a manifest that was lost, or cut
+	}
+	if _, err := os.Lstat(c.Root.Path(filepath.Join(data, "member"))); errors.Is(err, fs.ErrNotExist) {
+		return nil // never started, so it has no vote
+	}
 	if manifest == nil || err != nil {
 		return err
-	}
-	if _, err := os.Lstat(c.Root.Path(filepath.Join(data, "member"))); data == "" || errors.Is(err, fs.ErrNotExist) {
-		return nil // never started, so it has no vote
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()

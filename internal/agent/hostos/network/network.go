@@ -175,15 +175,7 @@ func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 		// A lease was renewed, the kernel made an address, or it changed its lifetime.
 		return before != "" && now != "" || strings.Contains(before+now, "dynamic") || strings.Contains(before+now, "lease")
 	case Routes:
-		if now == "" && wayOut(before) != "" {
-			for _, r := range is {
-				if wayOut(r) == wayOut(before) {
-					return true
-				}
-			}
-			return false // nothing leads out any more
-		}
-		return strings.Contains(before+now, `"own":true`)
+		return ownsRoute(before, now, is)
 	case Neighbours:
 		// The program that keeps it alive has found another one, or ends.
 		return before != "" && (strings.Contains(before, `"managed":true`) || strings.Contains(before, fmt.Sprintf(`"flags":%d`, extLearned)))
@@ -194,6 +186,19 @@ func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 	case Rules, IPTables, IPSets, XFRM, Nexthops, Programs, IPVS, FOU:
 	}
 	return false
+}
+
+// ownsRoute says so of a route.
+func ownsRoute(before, now string, is map[string]string) bool {
+	if now == "" && wayOut(before) != "" {
+		for _, r := range is {
+			if wayOut(r) == wayOut(before) {
+				return true
+			}
+		}
+		return false // nothing leads out any more
+	}
+	return strings.Contains(before+now, `"own":true`)
 }
 
 // ownQdisc says so of a queueing discipline.
