@@ -220,6 +220,11 @@ func (t times) spans(outdated bool, from, now time.Time) []Span {
 	return place(spans, from, now)
 }
 
+// moves says whether a member is being replaced, made or upgraded in a rollout that began then.
+func (row RolloutRow) moves(began time.Time, done bool) bool {
+	return row.times.deleted.After(began) || !row.Outdated && !done || row.Text == "upgraded in place"
+}
+
 // judged is the step with its role.
 func (step RolloutStep) judged(works bool) RolloutStep {
 	step.Role = status.Off
@@ -261,7 +266,7 @@ func rolloutOf(members []Member, rolling []metav1.Condition, now time.Time) *Rol
 		step.Updated += one(done)
 		r.Updated += one(done)
 		rolled += one(done && m.times.since(r.From))
-		moves := m.times.deleted.After(r.From) || !m.Outdated && !done || row.Text == "upgraded in place"
+		moves := row.moves(r.From, done)
 		switch {
 		case done:
 			count[status.OK]++
