@@ -73,12 +73,21 @@ func Approve(ctx context.Context, c client.Client, key client.ObjectKey, seen Se
 		case now != seen:
 			return &ChangedError{Before: seen, Now: now}
 		}
-		before := h.DeepCopy()
-		h.Spec.Approval = infrav1.HostApprovalApproved
-		return c.Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return decide(ctx, c, h, infrav1.HostApprovalApproved)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return h, nil
+}
+
+// Deny has nothing claim a Host. It takes the verbs get, patch and approve on hosts.
+func Deny(ctx context.Context, c client.Writer, h *infrav1.Host) error {
+	return decide(ctx, c, h, infrav1.HostApprovalDenied)
+}
+
+func decide(ctx context.Context, c client.Writer, h *infrav1.Host, approval infrav1.HostApproval) error {
+	before := h.DeepCopy()
+	h.Spec.Approval = approval
+	return patch(ctx, c, h, before)
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -141,20 +142,17 @@ func Replace(ctx context.Context, c client.Client, h *infrav1.Host) error {
 	if err != nil {
 		return err
 	}
-	if of != nil {
-		for _, owner := range of.OwnerReferences {
-			if owner.Kind != "Machine" {
-				continue
-			}
-			machine := &clusterv1.Machine{}
-			if err := c.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: owner.Name}, machine); err != nil {
-				return err
-			}
-			if metav1.GetControllerOf(machine) == nil {
-				return fmt.Errorf("no owner would replace Machine %s", machine.Name)
-			}
-			return c.Delete(ctx, machine, client.Preconditions{UID: &machine.UID})
-		}
+	if of == nil {
+		return errors.New("no Machine has it")
 	}
-	return errors.New("no Machine has it")
+	machine, err := util.GetOwnerMachine(ctx, c, of.ObjectMeta)
+	switch {
+	case err != nil:
+		return err
+	case machine == nil:
+		return errors.New("no Machine has it")
+	case metav1.GetControllerOf(machine) == nil:
+		return fmt.Errorf("no owner would replace Machine %s", machine.Name)
+	}
+	return c.Delete(ctx, machine, client.Preconditions{UID: &machine.UID})
 }

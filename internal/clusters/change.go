@@ -3,7 +3,6 @@ package clusters
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	utilversion "k8s.io/apimachinery/pkg/util/version"
@@ -51,15 +50,35 @@ func (c Change) Apply(cluster *clusterv1.Cluster) error {
 
 // resize changes the worker set of that name.
 func resize(workers *clusterv1.WorkersTopology, p Pool) error {
-	if i := slices.IndexFunc(workers.MachinePools, func(t clusterv1.MachinePoolTopology) bool { return t.Name == p.Name }); i >= 0 {
-		workers.MachinePools[i].Replicas = ptr.To(p.Replicas)
-		return nil
-	}
-	if i := slices.IndexFunc(workers.MachineDeployments, func(t clusterv1.MachineDeploymentTopology) bool { return t.Name == p.Name }); i >= 0 {
-		workers.MachineDeployments[i].Replicas = ptr.To(p.Replicas)
+	if replicas := replicasOf(workers, p.Name); replicas != nil {
+		*replicas = ptr.To(p.Replicas)
 		return nil
 	}
 	return invalid("--pool", "there is no %s; the topology has %s", p.Name, cmp.Or(strings.Join(WorkerNames(workers), ", "), "no workers"))
+}
+
+// replicasOf is the field of a pool or machine deployment; nil when there is none of that name.
+func replicasOf(workers *clusterv1.WorkersTopology, name string) **int32 {
+	for i := range workers.MachinePools {
+		if p := &workers.MachinePools[i]; p.Name == name {
+			return &p.Replicas
+		}
+	}
+	for i := range workers.MachineDeployments {
+		if d := &workers.MachineDeployments[i]; d.Name == name {
+			return &d.Replicas
+		}
+	}
+	return nil
+}
+
+// Replicas is how many machines a pool or machine deployment of a topology is to have; 0 when it does
+// not say, and when there is none of that name.
+func Replicas(workers *clusterv1.WorkersTopology, name string) int32 {
+	if replicas := replicasOf(workers, name); replicas != nil {
+		return ptr.Deref(*replicas, 0)
+	}
+	return 0
 }
 
 // WorkerNames are the names of the pools and machine deployments of a topology.

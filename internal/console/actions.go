@@ -79,9 +79,7 @@ var hostActions = []action[infrav1.Host]{
 		offered: func(h *infrav1.Host) bool { return h.Spec.Approval == infrav1.HostApprovalPending },
 		command: `kubectl patch hosts.infrastructure.slipway.dev NAME --type=merge -p '{"spec":{"approval":"Denied"}}'`,
 		do: func(ctx context.Context, c client.Client, h *infrav1.Host, _ url.Values) error {
-			before := h.DeepCopy()
-			h.Spec.Approval = infrav1.HostApprovalDenied
-			return c.Patch(ctx, h, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			return change.Deny(ctx, c, h)
 		},
 	},
 	{
@@ -218,17 +216,7 @@ func replicasOf(c *clusterv1.Cluster, group string) int32 {
 	if group == controlPlane {
 		return ptr.Deref(t.ControlPlane.Replicas, 0)
 	}
-	for i := range t.Workers.MachinePools {
-		if t.Workers.MachinePools[i].Name == group {
-			return ptr.Deref(t.Workers.MachinePools[i].Replicas, 0)
-		}
-	}
-	for i := range t.Workers.MachineDeployments {
-		if t.Workers.MachineDeployments[i].Name == group {
-			return ptr.Deref(t.Workers.MachineDeployments[i].Replicas, 0)
-		}
-	}
-	return 0
+	return clusters.Replicas(&t.Workers, group)
 }
 
 // button leads to the form of an action.
@@ -400,14 +388,17 @@ func (s *server) missing(ctx context.Context, namespace string, needs []right) [
 
 func (s *server) may(ctx context.Context, r rightIn) bool {
 	s.rights.mu.Lock()
-	defer s.rights.mu.Unlock()
-	if known, ok := s.rights.known[r]; ok && s.now().Sub(known.at) < reviewAgain {
+	known, ok := s.rights.known[r]
+	s.rights.mu.Unlock()
+	if ok && s.now().Sub(known.at) < reviewAgain {
 		return known.allowed
 	}
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: r.namespace, Verb: r.verb, Group: r.group, Resource: r.resource},
 	}}
 	allowed := s.Client.Create(ctx, review) != nil || review.Status.Allowed
+	s.rights.mu.Lock()
+	defer s.rights.mu.Unlock()
 	if s.rights.known == nil {
 		s.rights.known = map[rightIn]reviewed{}
 	}

@@ -148,16 +148,31 @@ func (a *Answerer) answer(ctx context.Context, name string, enrolled time.Time) 
 }
 
 // get reads a request. The right to it comes a moment after its name.
-func (a *Answerer) get(ctx context.Context, name string) (*infrav1.HostLogRequest, error) {
+func (a *Answerer) get(ctx context.Context, name string) (request *infrav1.HostLogRequest, err error) {
+	err = a.patiently(ctx, apierrors.IsNotFound, func(ctx context.Context) (err error) {
+		request, err = a.options.Requests.GetLogRequest(ctx, a.options.Namespace, name)
+		return err
+	})
+	return request, err
+}
+
+// patiently tries again what fails, unless its error is final.
+func (a *Answerer) patiently(ctx context.Context, final func(error) bool, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, rights)
 	defer cancel()
 	again := backoff.Backoff{}
 	for {
-		request, err := a.options.Requests.GetLogRequest(ctx, a.options.Namespace, name)
-		if err == nil || apierrors.IsNotFound(err) || !backoff.Sleep(ctx, again.Next(a.options.Now())) {
-			return request, err
+		err := try(ctx)
+		if err == nil || final(err) || !backoff.Sleep(ctx, again.Next(a.options.Now())) {
+			return err
 		}
 	}
+}
+
+// answered says whether an error is the API server's.
+func answered(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status)
 }
 
 // query is what a request needs. What the host did for another namespace is not shown.
@@ -230,7 +245,7 @@ func (a *Answerer) read(ctx context.Context, request *infrav1.HostLogRequest, en
 				message = lines.redact.Text(err.Error())
 			}
 			lines.process()
-			return a.finish(ctx, func() error { return flush(message, true) })
+			return a.patiently(ctx, answered, func(context.Context) error { return flush(message, true) })
 		case <-ticker.C:
 			if !query.Follow {
 				continue
@@ -238,20 +253,6 @@ func (a *Answerer) read(ctx context.Context, request *infrav1.HostLogRequest, en
 			if err := flush("", false); apierrors.IsNotFound(err) {
 				stop(err)
 			}
-		}
-	}
-}
-
-// finish writes the end of an answer, again when it could not.
-func (a *Answerer) finish(ctx context.Context, write func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, rights)
-	defer cancel()
-	again := backoff.Backoff{}
-	for {
-		err := write()
-		answer := apierrors.APIStatus(nil)
-		if err == nil || errors.As(err, &answer) || !backoff.Sleep(ctx, again.Next(a.options.Now())) {
-			return err
 		}
 	}
 }

@@ -152,7 +152,7 @@ func logLimit(q *infrav1.HostLogRequest) time.Duration {
 	return time.Duration(cmp.Or(q.Spec.TimeLimitSeconds, infrav1.HostLogDefaultTimeLimit)) * time.Second
 }
 
-// carryOut gives rights before it names a request to the agent, and takes them before a request goes.
+// carryOut writes what is planned. The Host no longer names a request before that goes.
 func (r *LogReconciler) carryOut(ctx context.Context, h *infrav1.Host, plan logPlan) error {
 	if h != nil {
 		if err := r.share(ctx, h, plan.readable); err != nil {

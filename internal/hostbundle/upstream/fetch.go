@@ -139,36 +139,36 @@ func (f *Fetcher) copy(s hostbundle.Staging, c Content, d ocispec.Descriptor) er
 
 // small reads what is not kept, such as a checksum or a signature.
 func (f *Fetcher) small(ctx context.Context, url string) (data []byte, err error) {
-	path, err := mirrored(url)
-	if err != nil {
-		return nil, err
-	}
-	err = f.each(url, path, func(o registry.Options, _ bool) error {
-		r, err := registry.NewFile(o)
-		if err != nil {
-			return err
-		}
+	err = f.file(url, func(r *registry.File) (err error) {
 		data, err = r.Small(ctx, nil)
 		return err
 	})
-	return data, f.explain(Content{URL: url, Path: path}, err)
+	return data, err
 }
 
 // size asks for the size of a file.
 func (f *Fetcher) size(ctx context.Context, url string) (size int64, err error) {
+	err = f.file(url, func(r *registry.File) (err error) {
+		size, err = r.Size(ctx)
+		return err
+	})
+	return size, err
+}
+
+// file tries the mirrors of a file, then upstream.
+func (f *Fetcher) file(url string, do func(*registry.File) error) error {
 	path, err := mirrored(url)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	err = f.each(url, path, func(o registry.Options, _ bool) error {
 		r, err := registry.NewFile(o)
 		if err != nil {
 			return err
 		}
-		size, err = r.Size(ctx)
-		return err
+		return do(r)
 	})
-	return size, f.explain(Content{URL: url, Path: path}, err)
+	return f.explain(Content{URL: url, Path: path}, err)
 }
 
 // repository is a client for the images of a name.

@@ -131,7 +131,7 @@ func (c Cleaner) kubeadm(ctx context.Context, state journal.State) error {
 		return err
 	}
 	// The manifest goes with the run.
-	data, err := c.etcdData()
+	_, data, err := c.etcdPod()
 	_, failed := c.Runner.Run(ctx, "kubeadm", append(args, "--skip-phases", "remove-etcd-member", "--kubeconfig", noKubeconfig)...)
 	if data != "" && failed == nil {
 		failed = c.removeContents(data)
@@ -205,14 +205,7 @@ func (c Cleaner) leaveEtcd(ctx context.Context, state journal.State) error {
 	}
 }
 
-// etcdData is the directory with the data of etcd as its static pod mounts it; empty on a host
-// without etcd.
-func (c Cleaner) etcdData() (string, error) {
-	_, data, err := c.etcdPod()
-	return data, err
-}
-
-// etcdPod is the static pod of etcd, and the directory with its data; nil on a host without etcd.
+// etcdPod is the static pod of etcd, and the directory with its data as it mounts it; neither on a host without etcd.
 func (c Cleaner) etcdPod() (*corev1.Pod, string, error) {
 	manifest, err := c.Root.ReadFile(etcdManifest)
 	if errors.Is(err, fs.ErrNotExist) {
