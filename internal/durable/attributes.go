@@ -66,14 +66,6 @@ func attributes(list func([]byte) (int, error), get func(string, []byte) (int, e
 	return a, err
 }
 
-func inodeFlags(fd int) uint32 {
-	flags, err := unix.IoctlGetUint32(fd, unix.FS_IOC_GETFLAGS)
-	if err != nil {
-		return 0
-	}
-	return flags
-}
-
 func extendedNames(of func([]byte) (int, error)) ([]string, error) {
 	size, err := of(nil)
 	if size <= 0 || err != nil {
@@ -125,7 +117,7 @@ func (d *Dir) SetAttributes(name string, want Attributes) error {
 			if want.AppendOnly {
 				flags |= flagAppendOnly
 			}
-			err = errors.Join(err, unix.IoctlSetPointerInt(fd, unix.FS_IOC_SETFLAGS, int(flags)))
+			err = errors.Join(err, setInodeFlags(fd, flags))
 		}
 		if err != nil {
 			return fmt.Errorf("set the attributes of %s: %w", d.Path(name), err)
@@ -186,7 +178,7 @@ func unlock(f *os.File) error {
 	if flags&(flagImmutable|flagAppendOnly) == 0 {
 		return nil
 	}
-	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags&^uint32(flagImmutable|flagAppendOnly)))
+	return setInodeFlags(int(f.Fd()), flags&^uint32(flagImmutable|flagAppendOnly))
 }
 
 // withInode opens a file or directory; anything else has no attributes that count.
@@ -225,7 +217,7 @@ func (d *Dir) unlocked(name string, do func() error) error {
 	}()
 	again := func(f *os.File) func() {
 		flags := inodeFlags(int(f.Fd()))
-		return func() { _ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags)) }
+		return func() { _ = setInodeFlags(int(f.Fd()), flags) }
 	}
 	if top, err := d.root.Open("."); err == nil {
 		relock = append(relock, again(top), func() { _ = top.Close() })

@@ -204,7 +204,7 @@ func (d *Dir) Node(name string, kind uint32, device uint64, perm fs.FileMode, ui
 	if err != nil {
 		return d.wrap(err, staged)
 	}
-	err = errors.Join(unix.Mknodat(int(dir.Fd()), staged, kind|unowned, int(device)), dir.Close())
+	err = errors.Join(mknodat(int(dir.Fd()), staged, kind|unowned, device), dir.Close())
 	if err == nil {
 		err = errors.Join(d.root.Lchown(staged, ours(uid), ours(gid)), d.root.Chmod(staged, perm))
 	}
