@@ -263,15 +263,18 @@ func (l *Loop) conclude(ctx context.Context, err error, success func(*journal.St
 		return l.Journal.Update(func(s *journal.State) { postpone(s, e, l.Now()) })
 	}
 	err = l.Journal.Update(func(s *journal.State) {
-		if e.Retry == operation.RetryNever {
+		switch e.Retry {
+		case operation.RetryNever:
 			fail(s, e.Reason, e.Message, l.Now())
 			s.Operation.FailedStep, s.Operation.NextTry = e.Step, time.Time{}
-			return
+		case operation.RetryWhenAccepted:
+			refusedByCluster(s, e, l.Now())
+		default:
+			retry(s, e, l.Now())
 		}
-		retry(s, e, l.Now())
 	})
 	op := l.Journal.State().Operation
-	if l.delay.until = l.Now().Add(failedDelay(op.Failures)); !op.NextTry.IsZero() {
+	if l.delay.until = l.Now().Add(failedDelay(op.Failures + op.Refusals)); !op.NextTry.IsZero() {
 		l.delay.until = op.NextTry
 	}
 	return err

@@ -280,6 +280,81 @@ func TestResetThatWaitsIsTriedAsLongAsItTakes(t *testing.T) {
 	}
 }
 
+// A cluster that does not accept the node says nothing about host or data: such tries are not counted with
+// those that failed, each begins afresh, later than the one before, and only the same reason again and
+// again ends the bootstrap.
+func TestRefusedTriesAreNotCounted(t *testing.T) {
+	exists := &operation.Error{Reason: operation.ReasonNodeExists, Message: "Node is Ready", Retry: operation.RetryWhenAccepted, Tries: 2 * maxTries}
+	away := &operation.Error{Reason: operation.ReasonClusterUnreachable, Message: "no answer", Retry: operation.RetryWhenAccepted}
+	failed := &operation.Error{Reason: operation.ReasonCommandFailed, Message: "runcmd failed"}
+	for name, c := range map[string]struct {
+		errs     []error
+		state    infrav1.OperationState
+		failures int
+		message  string
+	}{
+		"more than may fail": {slices.Repeat([]error{exists}, 2*maxTries-1), infrav1.OperationSucceeded, 0, ""},
+		"beside failed ones": {slices.Concat(slices.Repeat([]error{exists}, maxTries), []error{failed}, slices.Repeat([]error{exists}, 2*maxTries-1)), infrav1.OperationSucceeded, 1, ""},
+		"too often":          {slices.Repeat([]error{exists}, 2*maxTries), infrav1.OperationFailed, 0, "Node is Ready (tried 10 times)"},
+		"without a limit":    {slices.Repeat([]error{away}, 10*maxTries), infrav1.OperationSucceeded, 0, ""},
+		"another reason":     {slices.Concat(slices.Repeat([]error{away}, 3*maxTries), slices.Repeat([]error{exists}, 2*maxTries-1)), infrav1.OperationSucceeded, 0, ""},
+		"failed ones end it": {slices.Concat([]error{away}, slices.Repeat([]error{failed}, maxTries)), infrav1.OperationFailed, maxTries, "runcmd failed (tried 5 times)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fakeExecutor{bootstrapErrs: slices.Clone(c.errs)}
+			l := testLoop(f, journal.InMemory())
+			reported := false
+			s := runUntil(t, l, requested(1, "a", boot("b")), func(s journal.State, r *infrav1.ObservedOperation) bool {
+				op := s.Operation
+				reported = reported || op != nil && op.State == infrav1.OperationRunning && op.Refusals == 1 && op.Message != ""
+				return ended("b")(s, r)
+			})
+			if op := s.Operation; op.State != c.state || op.Failures != c.failures || op.Message != c.message || !reported {
+				t.Fatalf("operation %+v, reported %t", op, reported)
+			}
+			tries := len(c.errs)
+			if c.state == infrav1.OperationSucceeded {
+				tries++
+			}
+			if got, want := f.Calls(), strings.TrimSuffix(strings.Repeat("bootstrap:data reset verify ", tries), " reset verify "); got != want {
+				t.Errorf("calls %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// After commands that ran before runcmd, as those of bootcmd, a host has to be reset as well.
+func TestRefusedTryBeginsWithAReset(t *testing.T) {
+	for left, reset := range map[journal.Residue]bool{journal.ResidueNone: false, journal.ResidueFiles: true, journal.ResidueCommands: true} {
+		s := journal.State{Residue: left, Operation: &journal.Operation{State: infrav1.OperationRunning, Phase: infrav1.HostDesiredBootstrapped}}
+		refusedByCluster(&s, &operation.Error{Retry: operation.RetryWhenAccepted}, time.Unix(1, 0))
+		if s.Operation.ResetFirst != reset {
+			t.Errorf("after %q the next try begins with a reset: %t", left, !reset)
+		}
+	}
+}
+
+// The tries that a cluster refuses are as far apart as those that failed, and a minute in the end: it has
+// minutes to find that a Node is not Ready any more.
+func TestRefusedTriesAreFurtherAndFurtherApart(t *testing.T) {
+	exists := &operation.Error{Reason: operation.ReasonNodeExists, Message: "Node is Ready", Retry: operation.RetryWhenAccepted, Tries: 9}
+	f := &fakeExecutor{bootstrapErrs: slices.Repeat([]error{exists}, 9)}
+	l := testLoop(f, journal.InMemory())
+	clock, waited := time.Unix(1_000_000_000, 0), []time.Duration{}
+	l.Now = func() time.Time { return clock }
+	l.After = func(d time.Duration) <-chan time.Time {
+		waited, clock = append(waited, d), clock.Add(d)
+		past := make(chan time.Time)
+		close(past)
+		return past
+	}
+	runUntil(t, l, requested(1, "a", boot("b")), ended("b"))
+	want := []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute, time.Minute}
+	if !slices.Equal(waited, want) {
+		t.Errorf("waits %v, want %v", waited, want)
+	}
+}
+
 func TestTriesAreBounded(t *testing.T) {
 	f := &fakeExecutor{}
 	for range 2 * maxTries {

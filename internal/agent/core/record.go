@@ -233,6 +233,22 @@ func retry(s *journal.State, e *operation.Error, now time.Time) {
 	}
 }
 
+// refusedByCluster records a try in which the cluster did not accept the node. Unlike one that failed it says
+// nothing about the host, so it ends the operation only when the reason stays.
+func refusedByCluster(s *journal.State, e *operation.Error, now time.Time) {
+	op := s.Operation
+	if op.Reason != e.Reason {
+		op.Refusals = 0
+	}
+	op.Refusals++
+	if e.Tries > 0 && op.Refusals >= e.Tries {
+		fail(s, e.Reason, fmt.Sprintf("%s (tried %d times)", e.Message, op.Refusals), now)
+		return
+	}
+	postpone(s, e, now)
+	op.ResetFirst = s.Residue != journal.ResidueNone
+}
+
 // clean records that the host was verified. Only a reset that was requested, or a
 // free host, gives a proof.
 func clean(s *journal.State) {

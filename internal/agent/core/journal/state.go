@@ -192,6 +192,8 @@ type Operation struct {
 	// or a reboot cut short.
 	Failures      int `json:"failures,omitempty"`
 	Interruptions int `json:"interruptions,omitempty"`
+	// Refusals counts the tries in a row that the cluster refused for the reason above.
+	Refusals int `json:"refusals,omitempty"`
 	// NextTry is when a reset that failed is tried again; zero when it is not.
 	NextTry   time.Time `json:"nextTry,omitzero"`
 	StartTime time.Time `json:"startTime"`

@@ -15,27 +15,29 @@ import (
 // Reasons of observedOperation that the agent itself gives: of any operation or a
 // bootstrap, of adoptions, of upgrades, and of reboots.
 const (
-	ReasonSecretUnavailable   = "BootstrapSecretUnavailable"
-	ReasonVirtualIPFailed     = "VirtualIPFailed"
-	ReasonStepFailed          = "StepFailed"
-	ReasonCommandFailed       = "CommandFailed"
-	ReasonNTPClientMissing    = "NTPClientMissing"
-	ReasonResetFailed         = "ResetFailed"
-	ReasonNotClean            = "NotClean"
-	ReasonInterrupted         = "Interrupted"
-	ReasonInterruptedTooOften = "InterruptedTooOften"
-	ReasonStaleClaim          = "StaleClaimGeneration"
-	ReasonClaimMismatch       = "ClaimMismatch"
-	ReasonAlreadyReset        = "AlreadyReset"
-	ReasonJournalUnwritable   = "JournalUnwritable"
-	ReasonNotBootstrapped     = "NotBootstrapped"
-	ReasonOrderUnknown        = "OrderUnknown"
-	ReasonNodeExists          = "NodeExists"
-	ReasonSoftwareUnavailable = "SoftwareUnavailable"
-	ReasonControlPlaneExists  = "ControlPlaneExists"
-	ReasonNodeAddressUnknown  = "NodeAddressUnknown"
-	ReasonNodeNameInvalid     = "NodeNameInvalid"
-	ReasonRecordLost          = "RecordLost"
+	ReasonSecretUnavailable     = "BootstrapSecretUnavailable"
+	ReasonVirtualIPFailed       = "VirtualIPFailed"
+	ReasonStepFailed            = "StepFailed"
+	ReasonCommandFailed         = "CommandFailed"
+	ReasonNTPClientMissing      = "NTPClientMissing"
+	ReasonResetFailed           = "ResetFailed"
+	ReasonNotClean              = "NotClean"
+	ReasonInterrupted           = "Interrupted"
+	ReasonInterruptedTooOften   = "InterruptedTooOften"
+	ReasonStaleClaim            = "StaleClaimGeneration"
+	ReasonClaimMismatch         = "ClaimMismatch"
+	ReasonAlreadyReset          = "AlreadyReset"
+	ReasonJournalUnwritable     = "JournalUnwritable"
+	ReasonNotBootstrapped       = "NotBootstrapped"
+	ReasonOrderUnknown          = "OrderUnknown"
+	ReasonNodeExists            = "NodeExists"
+	ReasonClusterUnreachable    = "ClusterUnreachable"
+	ReasonBootstrapTokenUnknown = "BootstrapTokenUnknown"
+	ReasonSoftwareUnavailable   = "SoftwareUnavailable"
+	ReasonControlPlaneExists    = "ControlPlaneExists"
+	ReasonNodeAddressUnknown    = "NodeAddressUnknown"
+	ReasonNodeNameInvalid       = "NodeNameInvalid"
+	ReasonRecordLost            = "RecordLost"
 
 	ReasonNotAWorkerNode  = "NotAWorkerNode"
 	ReasonOtherCluster    = "OtherCluster"
@@ -74,6 +76,10 @@ const (
 	RetryLater
 	// RetryNever means that the same operation fails again.
 	RetryNever
+	// RetryWhenAccepted means that the cluster did not accept the node, for a reason that passes without any
+	// change to host or data. Such a try of a bootstrap is not counted with those that failed. The next one
+	// begins afresh, later each time.
+	RetryWhenAccepted
 )
 
 // Error is a failure of an operation that can be told to the user: it never
@@ -84,6 +90,8 @@ type Error struct {
 	// Message names the thing and the remedy.
 	Message string
 	Retry   Retry
+	// Tries bounds those of RetryWhenAccepted that end with the same reason one after the other; 0 does not.
+	Tries int
 	// Step that failed, where it need not be the last one; empty otherwise.
 	Step string
 	// Err is the cause, for the log of the agent. May be nil.

@@ -287,7 +287,7 @@ top-secret
 	const said = "[ERROR Swap]: running with swap on is not supported. Please disable swap; " +
 		"[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1; " +
 		"[ERROR ImagePull]: failed to pull image https://***registry/pause with ***; its output is in "
-	phase := "error execution phase preflight: couldn't validate the identity of the API Server: context deadline exceeded"
+	phase := "error execution phase preflight: couldn't validate the identity of the API Server: invalid discovery token CA certificate hash"
 	many := ""
 	for i := range 9 {
 		many += fmt.Sprintf("\t[ERROR Port-%d]: Port %d is in use %s\n", i, i, strings.Repeat("é", 400))
@@ -307,6 +307,61 @@ top-secret
 			assertFailure(t, err, operation.ReasonCommandFailed, operation.RetryAfterReset, c.want)
 			if len(err.Error()) > 1800 || strings.Contains(err.Error(), "top-secret") || strings.Contains(err.Error(), "abcdef.") {
 				t.Errorf("%d bytes: %s", len(err.Error()), err)
+			}
+		})
+	}
+}
+
+// What kubeadm v1.36 says when it is the cluster that does not accept the node now, and what sounds alike and
+// is wrong with host or data.
+func TestRefusalOfTheCluster(t *testing.T) {
+	const get = `Get "https://10.0.0.9:6443/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s": `
+	const discovery = "error execution phase preflight: couldn't validate the identity of the API Server: "
+	long := strings.Repeat("x", 400)
+	for name, c := range map[string]struct {
+		said, reason string
+		tries        int
+		part         string
+	}{
+		"a Node of an earlier try": {
+			`error: error execution phase kubelet-start: a Node with name "host-2" and status "Ready" already exists in the cluster. You must delete the existing Node or change the name of this new joining Node`,
+			operation.ReasonNodeExists, 20, "rename one of the two",
+		},
+		"a token that is not signed": {
+			discovery + `could not find a JWS signature in the cluster-info ConfigMap for token ID "abcdef"`, operation.ReasonBootstrapTokenUnknown, 20, "bootstrap token",
+		},
+		"nobody listens":        {discovery + "failed to request the cluster-info ConfigMap: " + get + "dial tcp 10.0.0.9:6443: connect: connection refused", operation.ReasonClusterUnreachable, 0, "does not answer"},
+		"cut off":               {discovery + "failed to request the cluster-info ConfigMap: " + get + "dial tcp 10.0.0.9:6443: connect: no route to host", operation.ReasonClusterUnreachable, 0, ""},
+		"stopped":               {discovery + "failed to request the cluster-info ConfigMap: " + get + "EOF", operation.ReasonClusterUnreachable, 0, ""},
+		"behind what is quoted": {discovery + long + ": context deadline exceeded", operation.ReasonClusterUnreachable, 0, ""},
+		"its configuration": {
+			"error execution phase preflight: unable to fetch the kubeadm-config ConfigMap: failed to get config map: the server is currently unable to handle the request (get configmaps kubeadm-config)",
+			operation.ReasonClusterUnreachable, 0, "",
+		},
+		"its Nodes":          {`error execution phase kubelet-start: cannot get Node "host-2": etcdserver: leader changed`, operation.ReasonClusterUnreachable, 0, ""},
+		"its etcd":           {"error execution phase check-etcd: etcd cluster is not healthy: failed to dial endpoint https://10.0.0.2:2379 with maintenance client: context deadline exceeded", operation.ReasonClusterUnreachable, 0, ""},
+		"the first of two":   {"error execution phase check-etcd: context deadline exceeded\n[ERROR Swap]: running with swap on is not supported", operation.ReasonClusterUnreachable, 0, "[ERROR Swap]"},
+		"another authority":  {discovery + get + "tls: failed to verify certificate: x509: certificate signed by unknown authority", operation.ReasonCommandFailed, 0, ""},
+		"another key":        {discovery + "cluster CA found in cluster-info ConfigMap is invalid: none of the public keys \"sha256:0\" are pinned", operation.ReasonCommandFailed, 0, ""},
+		"a name without one": {discovery + get + "dial tcp: lookup api.example.com on 10.0.0.1:53: no such host", operation.ReasonCommandFailed, 0, ""},
+		"no right":           {`error execution phase kubelet-start: cannot get Node "host-2": nodes "host-2" is forbidden`, operation.ReasonCommandFailed, 0, ""},
+		"its own kubelet": {
+			`error execution phase kubelet-start: failed while waiting for the kubelet to start: The kubelet is not healthy after 4m0s: Get "http://127.0.0.1:10248/healthz": dial tcp 127.0.0.1:10248: connect: connection refused`,
+			operation.ReasonCommandFailed, 0, "",
+		},
+		"its own API server": {`error execution phase wait-control-plane: kube-apiserver check failed at https://10.0.0.3:6443/livez: dial tcp 10.0.0.3:6443: connect: connection refused`, operation.ReasonCommandFailed, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := fakehost.New(t)
+			put(t, h, "/tmp/output", "\t"+c.said+"\n")
+			err := apply(t, h, newProgress(t), "runcmd: ['cat ROOT/tmp/output # kubeadm join\n\n  false']\n")
+			retry := operation.RetryWhenAccepted
+			if c.reason == operation.ReasonCommandFailed {
+				retry = operation.RetryAfterReset
+			}
+			assertFailure(t, err, c.reason, retry, c.part)
+			if tries := operation.AsError(err).Tries; tries != c.tries {
+				t.Errorf("%d tries, want %d", tries, c.tries)
 			}
 		})
 	}

@@ -110,11 +110,16 @@ func (a Applier) commands(ctx context.Context, group string, commands []string, 
 	if exit.Code == 0 {
 		what = "ended the shell before the commands after it"
 	}
-	if said := kubeadmErrors(a.Root, began); said != "" && strings.Contains(commands[last], "kubeadm") {
-		what += ": " + said
+	failed := &operation.Error{Reason: operation.ReasonCommandFailed, Err: err}
+	if said := kubeadmErrors(a.Root, began); len(said) > 0 && strings.Contains(commands[last], "kubeadm") {
+		what += ": " + quote(said)
+		if r := refusedBy(said); r != nil {
+			failed.Reason, failed.Retry, failed.Tries = r.reason, operation.RetryWhenAccepted, r.tries
+			what += "; " + r.means
+		}
 	}
-	return &operation.Error{Reason: operation.ReasonCommandFailed, Err: err, Message: fmt.Sprintf(
-		"%s %s; its output is in %s on the host", stepName(group, last, len(commands)), what, LogFile)}
+	failed.Message = fmt.Sprintf("%s %s; its output is in %s on the host", stepName(group, last, len(commands)), what, LogFile)
+	return failed
 }
 
 func stepName(group string, index, count int) string {
