@@ -101,6 +101,10 @@ func upgradedControlPlane(p *plane, host string) {
 	if err != nil || info.Size() != state.EtcdSnapshot.Size || info.Mode().Perm() != 0o600 {
 		p.t.Errorf("%s: the snapshot is %+v: %v", host, info, err)
 	}
+	log, err := os.ReadFile(filepath.Join(dir, "var/log/slipway-agent.log"))
+	if err != nil || len(log) == 0 || strings.Contains(string(log), "cannot be tried before the upgrade") {
+		p.t.Errorf("%s: not all static pods were tried: %v\n%s", host, err, log)
+	}
 	for component, image := range map[string]string{
 		"kube-apiserver": ":v1.36.3", "kube-controller-manager": ":v1.36.3", "kube-scheduler": ":v1.36.3", "etcd": ":3.6.8-0",
 	} {

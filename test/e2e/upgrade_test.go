@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,7 @@ func TestUpgradeInPlace(t *testing.T) {
 
 	worker := workerOf(p, "v1.35.4")
 	machine := hostMachineOf(p, worker)
+	refusedBeforeTheDrain(p, worker, machine)
 	before := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}")
 	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
 	p.eventually(3*time.Minute, "worker of v1.36.3", all(oneServes(p), func(status) string {
@@ -75,6 +77,33 @@ func TestUpgradeInPlace(t *testing.T) {
 
 	rebooted(p, worker, machine)
 	upgradedThroughAPowerCut(p)
+}
+
+// refusedBeforeTheDrain gives the kubelet a feature gate that v1.35 takes and v1.36 does not know. The
+// upgrade fails before the Node is even cordoned; without the gate, a reboot tries it again.
+func refusedBeforeTheDrain(p *plane, worker, machine string) {
+	p.t.Helper()
+	flags := func(script string) {
+		p.must(time.Minute, "host", "shell", worker, "--", "sh", "-c", script+" /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet")
+	}
+	const gate = "--feature-gates=InTreePluginPortworxUnregister=true "
+	flags(`sed -i 's/ARGS="/ARGS="` + gate + `/'`)
+	p.eventually(time.Minute, "the kubelet takes the gate", nodeReady(worker, true))
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
+	p.eventually(3*time.Minute, "the upgrade is refused", func(status) string {
+		message := p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="UpToDate")].message}`)
+		if !strings.Contains(message, "the kubelet of v1.36.3 would not start") || !strings.Contains(message, "unrecognized feature gate: InTreePluginPortworxUnregister") {
+			return "UpToDate says " + message
+		}
+		return ""
+	})
+	events := p.mustKubectl("local", "get", "events", "-A", "--field-selector", "involvedObject.kind=Node,involvedObject.name="+worker+",reason=NodeNotSchedulable", "-o", "name")
+	node := p.mustKubectl("local", "get", "node", worker, "-o", `jsonpath={.spec.unschedulable} {.status.conditions[?(@.type=="Ready")].status} {.status.nodeInfo.kubeletVersion}`)
+	if events != "" || node != " True v1.35.4" {
+		p.t.Errorf("the Node is %q, events of a cordon: %q", node, events)
+	}
+	flags(`sed -i 's/` + gate + `//'`)
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"reboots":1}}`)
 }
 
 // upgradedThroughAPowerCut cuts the power of the other worker while it is upgraded.
@@ -117,7 +146,7 @@ func rebooted(p *plane, worker, machine string) {
 		return p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.status.nodeInfo.bootID}")
 	}
 	before := boot()
-	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"reboots":1}}`)
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"reboots":2}}`)
 	p.eventually(2*time.Minute, "rebooted and ready", all(nodeReady(worker, true), func(status) string {
 		if now := boot(); now == before {
 			return "the Node still tells the boot ID " + before

@@ -83,6 +83,7 @@ func (h *Host) MakeControlPlane(t *testing.T, version, target string) *ControlPl
 	h.Put(t, "/etc/kubernetes/pki/sa.pub", "key")
 	h.Put(t, kubeletConfig, "kind: KubeletConfiguration\n")
 	h.Put(t, kubeletFlags, kubeletRuntime)
+	h.StartKubelet(t)
 	h.Put(t, "/etc/kubernetes/manifests/etcd.yaml", staticPod("etcd", version, "--initial-cluster=host-1=a,host-2=b", "--initial-cluster-state=existing"))
 	h.Programs.Does = c.kubeadm
 	h.Executor.Upgrader.ConnectLocal = func() (upgrade.ControlPlane, error) { return localServer{c.node, c}, nil }
@@ -130,6 +131,16 @@ func (c *ControlPlane) kubeadm(line string) error {
 			return fmt.Errorf("kubeadm refuses its configuration %q: %w", config, err)
 		}
 		return os.WriteFile(filepath.Join(dir, "etcd.yaml"), []byte(staticPod("etcd", version, "--new", "--initial-cluster=host-1=a")), 0o600)
+	case strings.Contains(line, " init phase control-plane all --dry-run"):
+		dir, _, _ := strings.Cut(strings.TrimPrefix(line, "env KUBEADM_INIT_DRYRUN_DIR="), " ")
+		for _, of := range components {
+			if err := os.WriteFile(filepath.Join(dir, of.name+".yaml"), []byte(staticPod(of.name, version)), 0o600); err != nil {
+				return err
+			}
+		}
+		return nil
+	case strings.Contains(line, " phase kubelet-config --dry-run"):
+		return renderKubelet(line)
 	case strings.Contains(line, " certs renew etcd-server"):
 		return c.renew("pki/etcd/server")
 	case strings.Contains(line, " upgrade node --etcd-upgrade=false"):

@@ -182,6 +182,8 @@ type Programs struct {
 	Fail map[string]int
 	// Answer maps the beginning of a command line to its output.
 	Answer map[string]string
+	// Answers, when it is not nil, is asked for the output before Answer is.
+	Answers func(line string) (string, bool)
 	// On is called for a command line that begins so.
 	On map[string]func()
 	// Does, when it is not nil, is what a command line does besides; its error is the
@@ -232,15 +234,20 @@ func (p *Programs) RunInput(ctx context.Context, input []byte, name string, args
 	if done, err := p.accounts(name, last, args, input); done {
 		return nil, err
 	}
-	if out, linked := p.version(line); linked {
-		return []byte(out), nil
+	if p.Answers != nil {
+		if out, answered := p.Answers(line); answered {
+			return []byte(out), nil
+		}
 	}
 	for prefix, out := range p.Answer {
 		if strings.HasPrefix(line, prefix) {
 			return []byte(out), nil
 		}
 	}
-	return nil, ctx.Err()
+	if out, linked := p.version(line); linked {
+		return []byte(out), nil
+	}
+	return []byte(p.kubelet(line)), ctx.Err()
 }
 
 // version is what a linked program answers when it is asked for its version.

@@ -191,6 +191,7 @@ func TestAdoptAndRelease(t *testing.T) {
 		t.Error("the adoption made up for the journal")
 	}
 
+	h.MakeWorker(t)
 	s, _ = process(t, h, path, upgradeSpec(newVersion), 0)
 	if s.Operation.State != infrav1.OperationSucceeded {
 		t.Errorf("an adopted node is not upgraded as others are: %+v", s.Operation)

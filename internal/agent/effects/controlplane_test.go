@@ -172,6 +172,15 @@ func TestControlPlaneUpgradesThatAreRefused(t *testing.T) {
 		"preflight fails": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
 			failKubeadm(h, " upgrade node phase preflight")
 		}, operation.ReasonKubeadmFailed, "exit code 1", false},
+		"the kubelet refuses": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
+			saysTried(h, "/kubelet ", `E1 run.go:72] "command failed" err="failed to parse kubelet flag: unknown flag: --gone"`)
+		}, operation.ReasonConfigurationRefused, "the kubelet of v1.36.3 would not start: failed to parse kubelet flag: unknown flag: --gone; nothing was changed", false},
+		"the API server refuses": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
+			saysTried(h, " slipway-try-kube-apiserver ", `E1 run.go:72] "command failed" err="unrecognized feature gate: Gone"`)
+		}, operation.ReasonConfigurationRefused, "the kube-apiserver of v1.36.3 would not start: unrecognized feature gate: Gone; nothing was changed", false},
+		"etcd refuses": {func(h *fakehost.Host, _ *fakehost.ControlPlane) {
+			saysTried(h, " slipway-try-etcd ", "flag provided but not defined: -experimental-gone\nUsage:\n")
+		}, operation.ReasonConfigurationRefused, "the etcd of v1.36.3 would not start: flag provided but not defined: -experimental-gone; nothing was changed", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, plane, _ := controlPlaneHost(t)
@@ -186,6 +195,21 @@ func TestControlPlaneUpgradesThatAreRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// saysTried has a program say something when it is tried, told apart by a part of the line.
+func saysTried(h *fakehost.Host, part, said string) {
+	h.Programs.Answers = func(line string) (string, bool) {
+		return said, strings.HasPrefix(line, "sh -c ") && strings.Contains(line, part)
+	}
+}
+
+// An image that cannot be run tells nothing of its program: the upgrade goes on.
+func TestStaticPodsThatCannotBeTried(t *testing.T) {
+	h, c, path := controlPlaneHost(t)
+	saysTried(h, " run --rm ", "ctr: image not found\n")
+	s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
+	assertControlPlane(t, h, c, s)
 }
 
 // Another host that began at the same time, because somebody asked for both, is seen before

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -218,6 +219,9 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 		"preflight fails": {newVersion, func(h *fakehost.Host) { failKubeadm(h, " upgrade node phase preflight") }, operation.ReasonKubeadmFailed, "exit code 1"},
 		"kubeadm fails":   {newVersion, func(h *fakehost.Host) { failKubeadm(h, " upgrade node --") }, operation.ReasonKubeadmFailed, "exit code 1"},
 		"kubelet is dead": {newVersion, func(h *fakehost.Host) { h.Programs.On = nil }, operation.ReasonNodeNotReady, "still reports v1.35.4"},
+		"kubelet refuses": {newVersion, func(h *fakehost.Host) {
+			h.Programs.Answer = map[string]string{"sh -c": `E1129 1 run.go:72] "command failed" err="failed to parse kubelet flag: unknown flag: --gone"` + "\n"}
+		}, operation.ReasonConfigurationRefused, "the kubelet of v1.36.3 would not start: failed to parse kubelet flag: unknown flag: --gone; nothing was changed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, path := claimedWorker(t)
@@ -232,10 +236,103 @@ func TestUpgradesThatAreRefused(t *testing.T) {
 			if n := node(t, h); c.reason != operation.ReasonNodeNotReady && n.Spec.Unschedulable {
 				t.Error("the Node is left cordoned although its old kubelet runs")
 			}
+			if c.reason == operation.ReasonConfigurationRefused && (len(h.Node.Evicted) > 0 || h.Programs.RanPrefix("systemctl restart") > 0) {
+				t.Errorf("evicted are %v", h.Node.Evicted)
+			}
 			if s.Operation.State != infrav1.OperationFailed || s.Operation.Reason != c.reason || !strings.Contains(s.Operation.Message, c.part) {
 				t.Errorf("the operation is %+v, want %s with %q", s.Operation, c.reason, c.part)
 			}
 		})
+	}
+}
+
+// endingKubelet has the kubelet of the new version end again and again after its start.
+func endingKubelet(t *testing.T, h *fakehost.Host) {
+	t.Helper()
+	pid := 100
+	linked := func() string {
+		target, _ := os.Readlink(h.Root.Path("/usr/local/bin/kubelet"))
+		return filepath.Base(filepath.Dir(target))
+	}
+	h.Programs.Answer = map[string]string{"journalctl": "I1129 1 server.go:1] \"Kubelet version\"\nE1129 1 run.go:72] \"command failed\" err=\"no such socket\"\n"}
+	h.Put(t, "/proc/100/cmdline", "kubelet\x00--config=/var/lib/kubelet/config.yaml\x00--max-pods=10\x00")
+	h.Programs.On = map[string]func(){
+		"systemctl show": func() {
+			if linked() != newVersion {
+				h.Programs.Answer["systemctl show"] = "100\n"
+				return
+			}
+			// Every other time it is looked at, none runs.
+			pid++
+			h.Programs.Answer["systemctl show"] = fmt.Sprintln(pid % 2 * pid)
+		},
+		"systemctl restart kubelet": func() {
+			if v := linked(); v != newVersion {
+				h.Node.Report(v, h.Clock)
+			}
+		},
+	}
+}
+
+// A kubelet that does not stay up gives way to the one before: the node serves on.
+func TestUpgradeGoesBackWhenTheKubeletEnds(t *testing.T) {
+	h, path := claimedWorker(t)
+	endingKubelet(t, h)
+	began := h.Clock
+	s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
+	assertGivenBack(t, h, s)
+	if took := h.Clock.Sub(began); took > time.Minute {
+		t.Errorf("it took %s of the host's clock", took)
+	}
+	// Mended, the same upgrade goes through.
+	h.Programs.Answer = nil
+	h.Programs.On = map[string]func(){"systemctl restart kubelet": func() { h.Node.Report(newVersion, h.Clock) }}
+	again := upgradeSpec(newVersion)
+	again.Desired.OperationID = "again"
+	h.Node.AddPod("app", "ReplicaSet")
+	h.Node.Evicted = nil
+	s, _ = process(t, h, path, again, 0)
+	assertUpgraded(t, h, s)
+}
+
+// TestKillGoingBackAtEveryRecord ends the agent before each record of an upgrade that is to be
+// taken back. The next life must take it back as well.
+func TestKillGoingBackAtEveryRecord(t *testing.T) {
+	t.Parallel()
+	for at := range level.Endless() {
+		crashed := false
+		t.Run(fmt.Sprintf("record %d", at), func(t *testing.T) {
+			h, path := claimedWorker(t)
+			endingKubelet(t, h)
+			_, crashed = process(t, h, path, upgradeSpec(newVersion), at)
+			s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
+			assertGivenBack(t, h, s)
+		})
+		if !crashed || t.Failed() {
+			break
+		}
+	}
+}
+
+func assertGivenBack(t *testing.T, h *fakehost.Host, s journal.State) {
+	t.Helper()
+	op := s.Operation
+	if op.State != infrav1.OperationFailed || op.Reason != operation.ReasonNodeNotReady ||
+		!strings.Contains(op.Message, "the kubelet of v1.36.3 ended 3 times after its start: no such socket; the node serves on with its former version") {
+		t.Fatalf("the operation is %+v", op)
+	}
+	n := node(t, h)
+	if n.Spec.Unschedulable || n.Annotations[upgrade.CordonAnnotation] != "" || n.Status.NodeInfo.KubeletVersion != oldVersion {
+		t.Errorf("the Node is not given back: unschedulable %t, annotations %v, version %s", n.Spec.Unschedulable, n.Annotations, n.Status.NodeInfo.KubeletVersion)
+	}
+	if target, _ := os.Readlink(h.Root.Path("/usr/local/bin/kubelet")); target != filepath.Join(fakehost.Directory, oldVersion, "kubelet") {
+		t.Errorf("the kubelet on PATH is %s", target)
+	}
+	if config, err := h.Root.ReadFile("/var/lib/kubelet/config.yaml"); err != nil || strings.Contains(string(config), "new: true") {
+		t.Errorf("the configuration of the kubelet is %q, %v", config, err)
+	}
+	if left, err := os.ReadDir(h.Root.Path("/etc/kubernetes/slipway")); err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
 	}
 }
 

@@ -46,6 +46,9 @@ type onControlPlane struct {
 	// node is known to any API server of the cluster, own to this host's.
 	node *corev1.Node
 	own  ControlPlane
+	// configuration is kubeadm's document of the cluster, server the manifest of the API server here.
+	configuration string
+	server        *corev1.Pod
 	// etcd is nil when it runs elsewhere, and so is wanted, its manifest of the version.
 	etcd   Etcd
 	wanted *corev1.Pod
@@ -64,6 +67,7 @@ func (u Upgrader) upgradeControlPlane(ctx context.Context, version string, progr
 	}{
 		{"upgrade: mend", c.mend},
 		{"upgrade: check", c.check},
+		{"upgrade: try", c.try},
 		{"upgrade: keep", c.keep},
 		{"upgrade: snapshot", c.snapshot},
 		{"upgrade: etcd", c.changeEtcd},
@@ -74,11 +78,11 @@ func (u Upgrader) upgradeControlPlane(ctx context.Context, version string, progr
 		{"upgrade: ready", c.awaitNode},
 		{"upgrade: finish", func(context.Context) error { return c.finish() }},
 	} {
-		if err := operation.Step(progress, s.name, func() error { return s.run(ctx) }); err != nil {
-			return err
-		}
 		if c.done {
 			break
+		}
+		if err := operation.Step(progress, s.name, func() error { return s.run(ctx) }); err != nil {
+			return err
 		}
 	}
 	u.Log.Info("the control plane on this host is upgraded", "version", version)
@@ -119,25 +123,23 @@ func (c *onControlPlane) check(ctx context.Context) error {
 		c.done = true
 		return nil
 	}
-	manifest, err := c.manifest(apiServer)
-	if err != nil {
+	if c.server, err = c.manifest(apiServer); err != nil {
 		return err
 	}
-	for _, from := range []string{tagOf(imageOf(manifest)), c.node.Status.NodeInfo.KubeletVersion} {
+	for _, from := range []string{tagOf(imageOf(c.server)), c.node.Status.NodeInfo.KubeletVersion} {
 		if err := checkSkew(from, c.version, ""); err != nil {
 			return err
 		}
 	}
-	text, err := node.ClusterConfiguration(ctx)
-	if err != nil {
+	if c.configuration, err = node.ClusterConfiguration(ctx); err != nil {
 		return operation.Unreachable(err, "read kubeadm's configuration of the cluster")
 	}
-	external, err := c.configured(text)
+	external, err := c.configured()
 	if err != nil {
 		return err
 	}
 	if !external {
-		if err := c.checkEtcd(ctx, text, manifest); err != nil {
+		if err := c.checkEtcd(ctx); err != nil {
 			return err
 		}
 	}
@@ -154,7 +156,7 @@ func (c *onControlPlane) isUpgraded(ctx context.Context) bool {
 
 // configured reads the document by which kubeadm makes the control plane. It has the
 // version before any host does: who changes it alone upgrades the control plane.
-func (c *onControlPlane) configured(text string) (externalEtcd bool, _ error) {
+func (c *onControlPlane) configured() (externalEtcd bool, _ error) {
 	var config struct {
 		KubernetesVersion string          `json:"kubernetesVersion"`
 		CertificatesDir   string          `json:"certificatesDir"`
@@ -163,7 +165,7 @@ func (c *onControlPlane) configured(text string) (externalEtcd bool, _ error) {
 			External *struct{} `json:"external"`
 		} `json:"etcd"`
 	}
-	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
+	if err := yaml.Unmarshal([]byte(c.configuration), &config); err != nil {
 		return false, operation.Failf(operation.ReasonControlPlaneHost, operation.RetryNever, err, "read kubeadm's configuration of the cluster")
 	}
 	switch {
@@ -184,7 +186,7 @@ func refused(format string, args ...any) error {
 }
 
 // checkEtcd sees to it that the cluster does without this host's member for a while.
-func (c *onControlPlane) checkEtcd(ctx context.Context, clusterConfiguration string, server *corev1.Pod) error {
+func (c *onControlPlane) checkEtcd(ctx context.Context) error {
 	manifest, err := c.manifest(etcd)
 	if err != nil {
 		return err
@@ -195,7 +197,7 @@ func (c *onControlPlane) checkEtcd(ctx context.Context, clusterConfiguration str
 	if err := c.isSpared(ctx); err != nil {
 		return err
 	}
-	c.wanted, err = c.renderEtcd(ctx, clusterConfiguration, manifest, server)
+	c.wanted, err = c.renderEtcd(ctx, manifest)
 	return err
 }
 
@@ -249,6 +251,29 @@ func (c *onControlPlane) awaitStaticPods(ctx context.Context) error {
 	})
 }
 
+// try has the programs of the version try what they will be started with, unless some may run already.
+func (c *onControlPlane) try(ctx context.Context) error {
+	if record := c.progress.State().ControlPlaneUpgrade; record != nil && record.Version == c.version {
+		return nil
+	}
+	if err := c.tryKubelet(ctx, c.version); err != nil {
+		return err
+	}
+	pods, err := c.render(ctx, []string{"control-plane", "all"}, stateless...)
+	if err != nil {
+		return err
+	}
+	if c.wanted != nil {
+		pods = append(pods, c.wanted)
+	}
+	for _, pod := range pods {
+		if err := c.tryStaticPod(ctx, pod); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // awaitNode waits for the kubelet that was restarted, which may have made the static pods
 // anew.
 func (c *onControlPlane) awaitNode(ctx context.Context) error {
@@ -258,11 +283,11 @@ func (c *onControlPlane) awaitNode(ctx context.Context) error {
 	return c.awaitStaticPods(ctx)
 }
 
-// await repeats a look until it finds nothing wrong.
+// await repeats a look until it finds nothing wrong, or what is final.
 func (u Upgrader) await(ctx context.Context, timeout time.Duration, look func() error) error {
 	for deadline := u.Now().Add(timeout); ; {
 		err := look()
-		if err == nil || u.Now().After(deadline) {
+		if err == nil || errors.As(err, new(final)) || u.Now().After(deadline) {
 			return err
 		}
 		if err := u.Sleep(ctx, readyInterval); err != nil {

@@ -1,11 +1,11 @@
 // Package upgrade brings the node on this host to another Kubernetes version, in place
 // and without a new Machine. A worker:
 //
-//	mend ── check ── cordon ── drain ── keep ── kubeadm upgrade node ── switch programs ── restart kubelet ── Ready ── finish ── uncordon
+//	mend ── check ── try ── cordon ── drain ── keep ── kubeadm upgrade node ── switch programs ── restart kubelet ── Ready ── finish ── uncordon
 //
 // A host of a control plane, of which at least two others serve on:
 //
-//	mend ── check ── keep ── snapshot ── etcd ── kubeadm upgrade node ── static pods ── switch programs ── restart kubelet ── Ready ── finish
+//	mend ── check ── try ── keep ── snapshot ── etcd ── kubeadm upgrade node ── static pods ── switch programs ── restart kubelet ── Ready ── finish
 //
 // Every step may be repeated: after a crash the whole sequence runs again and what
 // is done already is quickly found done. What the steps need to remember stands

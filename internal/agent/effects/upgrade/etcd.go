@@ -50,14 +50,25 @@ type Etcd interface {
 	Snapshot(ctx context.Context, w io.Writer) (int64, error)
 }
 
-// renderEtcd returns the manifest of etcd as kubeadm of the version makes it. It changes nothing
+// renderEtcd returns the manifest of etcd as kubeadm of the version makes it.
+func (c *onControlPlane) renderEtcd(ctx context.Context, current *corev1.Pod) (*corev1.Pod, error) {
+	pods, err := c.render(ctx, []string{"etcd", "local"}, etcd)
+	if err != nil {
+		return nil, err
+	}
+	container := &pods[0].Spec.Containers[0]
+	container.Command = withArguments(container.Command, current.Spec.Containers[0].Command, memberFlags...)
+	return pods[0], nil
+}
+
+// render returns manifests as a phase of kubeadm of the version makes them. It changes nothing
 // that runs.
-func (c *onControlPlane) renderEtcd(ctx context.Context, clusterConfiguration string, current, server *corev1.Pod) (*corev1.Pod, error) {
+func (c *onControlPlane) render(ctx context.Context, phase []string, components ...string) ([]*corev1.Pod, error) {
 	program, err := c.Versions.Program(ctx, c.version, "kubeadm")
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.initConfiguration(clusterConfiguration, server)
+	config, err := c.initConfiguration()
 	if err != nil {
 		return nil, err
 	}
@@ -75,35 +86,35 @@ func (c *onControlPlane) renderEtcd(ctx context.Context, clusterConfiguration st
 	}
 	limited, cancel := context.WithTimeout(ctx, kubeadmTimeout)
 	defer cancel()
-	args := []string{"KUBEADM_INIT_DRYRUN_DIR=" + c.Root.Path(dir), program, "init", "phase", "etcd", "local", "--dry-run", "--config=" + file}
+	args := slices.Concat([]string{"KUBEADM_INIT_DRYRUN_DIR=" + c.Root.Path(dir), program, "init", "phase"}, phase, []string{"--dry-run", "--config=" + file})
 	if _, err := c.Runner.Run(limited, "env", args...); err != nil {
 		return nil, operation.Failf(operation.ReasonKubeadmFailed, operation.RetryAfterReset, err,
-			"have kubeadm of %s tell its etcd; its output is in %s on the host", c.version, bootstrap.LogFile)
+			"have kubeadm of %s tell its static pods; its output is in %s on the host", c.version, bootstrap.LogFile)
 	}
-	data, err := c.Root.ReadFile(filepath.Join(dir, "etcd.yaml"))
-	var wanted *corev1.Pod
-	if err == nil {
-		wanted, err = parseManifest(data)
+	pods := make([]*corev1.Pod, len(components))
+	for i, component := range components {
+		data, err := c.Root.ReadFile(filepath.Join(dir, component+".yaml"))
+		if err == nil {
+			pods[i], err = parseManifest(data)
+		}
+		if err != nil {
+			return nil, operation.Failf(operation.ReasonKubeadmFailed, operation.RetryAfterReset, err, "read the manifest of %s that kubeadm of %s makes", component, c.version)
+		}
 	}
-	if err != nil {
-		return nil, operation.Failf(operation.ReasonKubeadmFailed, operation.RetryAfterReset, err, "read the manifest of etcd that kubeadm of %s makes", c.version)
-	}
-	container := &wanted.Spec.Containers[0]
-	container.Command = withArguments(container.Command, current.Spec.Containers[0].Command, memberFlags...)
-	return wanted, nil
+	return pods, nil
 }
 
 // initConfiguration is what kubeadm has to know of this host besides the cluster. Of that it leaves
 // the feature gates out: an upgrade passes over those that kubeadm of the version has dropped and
 // `kubeadm init` does not, and the one that changes the manifest of etcd is refused before.
-func (c *onControlPlane) initConfiguration(clusterConfiguration string, server *corev1.Pod) ([]byte, error) {
+func (c *onControlPlane) initConfiguration() ([]byte, error) {
 	cluster := map[string]any{}
-	if err := yaml.Unmarshal([]byte(clusterConfiguration), &cluster); err != nil {
+	if err := yaml.Unmarshal([]byte(c.configuration), &cluster); err != nil {
 		return nil, err
 	}
 	delete(cluster, "featureGates")
 	address := ""
-	for _, arg := range server.Spec.Containers[0].Command {
+	for _, arg := range c.server.Spec.Containers[0].Command {
 		if value, found := strings.CutPrefix(arg, "--advertise-address="); found {
 			address = value
 		}

@@ -53,6 +53,12 @@ func (u Upgrader) mendKubelet(kept string) error {
 		return nil
 	}
 	u.Log.Warn("the configuration of the kubelet is missing or broken; putting it back as it was before the upgrade", "err", wrong)
+	return u.restoreKubelet(kept)
+}
+
+// restoreKubelet puts the files back as they were kept.
+func (u Upgrader) restoreKubelet(kept string) error {
+	dir := u.Root.Path(kubeletDir)
 	for _, name := range kubeletFiles {
 		err := copyFile(filepath.Join(kept, name), filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -29,6 +29,8 @@ const (
 	// readyTimeout is how long the new kubelet may take until its Node is ready.
 	readyTimeout  = 5 * time.Minute
 	readyInterval = time.Second
+	// mostEnds is how often a kubelet may end in that time.
+	mostEnds = 3
 	// undoTimeout bounds the uncordon after a failure.
 	undoTimeout = 15 * time.Second
 )
@@ -52,6 +54,8 @@ type Versions interface {
 	Program(ctx context.Context, version, program string) (string, error)
 	// Offered reports whether PATH has the version already.
 	Offered(ctx context.Context, version string) bool
+	// Links are where the programs on PATH point to, by name.
+	Links() (map[string]string, error)
 }
 
 // Upgrader upgrades the node on this host.
@@ -92,17 +96,13 @@ func (u Upgrader) Upgrade(ctx context.Context, version string, progress operatio
 	if err != nil || done {
 		return err
 	}
-	if err := u.prepare(ctx, node, version, progress); err != nil {
-		return u.giveBack(ctx, node, err)
+	if err := u.change(ctx, node, version, progress); err != nil {
+		return u.giveBack(ctx, node, progress, err)
 	}
-	var restarted time.Time
 	for _, s := range []struct {
 		name string
 		run  func() error
 	}{
-		{"upgrade: switch", func() error { return u.Switch(ctx, version, progress) }},
-		{"upgrade: kubelet", func() error { restarted = u.Now(); return u.restart(ctx) }},
-		{"upgrade: ready", func() error { return u.ready(ctx, node, version, restarted) }},
 		{"upgrade: finish", u.finishWorker},
 		{"upgrade: uncordon", func() error { return u.uncordon(ctx, node) }},
 	} {
@@ -141,7 +141,10 @@ func (u Upgrader) check(ctx context.Context, version string, progress operation.
 		// What kubeadm will not do is known before a pod has to go.
 		return u.kubeadm(ctx, version, progress, "phase", "preflight")
 	})
-	return node, done, err
+	if err != nil || done || u.begun() {
+		return node, done, err
+	}
+	return node, false, operation.Step(progress, "upgrade: try", func() error { return u.tryKubelet(ctx, version) })
 }
 
 // isDone reports whether nothing is left to do. The last step takes the mark off.
@@ -150,8 +153,9 @@ func (u Upgrader) isDone(ctx context.Context, node *corev1.Node, version string)
 	return !marked && node.Status.NodeInfo.KubeletVersion == version && u.Versions.Offered(ctx, version)
 }
 
-// prepare does all that leaves the old kubelet running.
-func (u Upgrader) prepare(ctx context.Context, node Node, version string, progress operation.Progress) error {
+// change does all from the cordon to a ready Node, and what it does can be taken back.
+func (u Upgrader) change(ctx context.Context, node Node, version string, progress operation.Progress) error {
+	var restarted time.Time
 	for _, s := range []struct {
 		name string
 		run  func() error
@@ -162,8 +166,11 @@ func (u Upgrader) prepare(ctx context.Context, node Node, version string, progre
 				return progress.Update(func(s *journal.State) { s.Operation.Message = waiting })
 			})
 		}},
-		{"upgrade: keep", u.keepWorker},
+		{"upgrade: keep", func() error { return u.keepWorker(ctx, node) }},
 		{"upgrade: kubeadm", func() error { return u.kubeadm(ctx, version, progress) }},
+		{"upgrade: switch", func() error { return u.Switch(ctx, version, progress) }},
+		{"upgrade: kubelet", func() error { restarted = u.Now(); return u.restart(ctx) }},
+		{"upgrade: ready", func() error { return u.ready(ctx, node, version, restarted) }},
 	} {
 		if err := operation.Step(progress, s.name, s.run); err != nil {
 			return err
@@ -172,19 +179,31 @@ func (u Upgrader) prepare(ctx context.Context, node Node, version string, progre
 	return nil
 }
 
-// giveBack takes the cordon off after a failure: the node serves on with its old
-// version. Another try cordons again. What is no failure of the upgrade, such as
-// another operation or a control plane that is away, changes nothing.
-func (u Upgrader) giveBack(ctx context.Context, node Node, cause error) error {
+// giveBack takes a failed upgrade back: the node serves on with its old version. What is no
+// failure of the upgrade, such as another operation or a control plane that is away, changes
+// nothing.
+func (u Upgrader) giveBack(ctx context.Context, node Node, progress operation.Progress, cause error) error {
 	failed := operation.AsError(cause)
 	if failed.Retry == operation.RetryLater || ctx.Err() != nil {
 		return cause
 	}
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
-	defer cancel()
-	if err := u.uncordon(ctx, node); err != nil {
-		failed.Message += "; the Node is left cordoned: uncordon it with kubectl"
+	changed := u.begun()
+	err := operation.Step(progress, "upgrade: back", func() error { return u.back(ctx, node) })
+	if err == nil {
+		undo, cancel := context.WithTimeout(ctx, undoTimeout)
+		defer cancel()
+		err = u.uncordon(undo, node)
+	}
+	switch {
+	case err != nil:
+		failed.Message += fmt.Sprintf("; going back failed, too: %v; the Node is left cordoned: uncordon it with kubectl", err)
 		failed.Err = errors.Join(failed.Err, err)
+	case changed:
+		failed.Message += "; the node serves on with its former version"
+		if failed.Reason == operation.ReasonNodeNotReady {
+			// Each further try would evict the pods of the node again.
+			failed.Retry = operation.RetryNever
+		}
 	}
 	return failed
 }
@@ -192,7 +211,7 @@ func (u Upgrader) giveBack(ctx context.Context, node Node, cause error) error {
 // cordon leaves a Node that somebody else has cordoned as it is, so that the end of
 // the upgrade does not undo theirs.
 func (u Upgrader) cordon(ctx context.Context, node Node, version string) error {
-	return u.change(ctx, node, "cordon the Node", func(current *corev1.Node) error {
+	return u.write(ctx, node, "cordon the Node", func(current *corev1.Node) error {
 		if current.Spec.Unschedulable {
 			return nil
 		}
@@ -201,7 +220,7 @@ func (u Upgrader) cordon(ctx context.Context, node Node, version string) error {
 }
 
 func (u Upgrader) uncordon(ctx context.Context, node Node) error {
-	return u.change(ctx, node, "uncordon the Node", func(current *corev1.Node) error {
+	return u.write(ctx, node, "uncordon the Node", func(current *corev1.Node) error {
 		if _, ours := current.Annotations[CordonAnnotation]; !ours {
 			return nil
 		}
@@ -209,8 +228,8 @@ func (u Upgrader) uncordon(ctx context.Context, node Node) error {
 	})
 }
 
-// change repeats a write on a fresh read until nobody else came in between.
-func (u Upgrader) change(ctx context.Context, node Node, what string, write func(*corev1.Node) error) error {
+// write repeats a write on a fresh read until nobody else came in between.
+func (u Upgrader) write(ctx context.Context, node Node, what string, write func(*corev1.Node) error) error {
 	for {
 		current, err := node.Get(ctx)
 		if err == nil {
@@ -265,11 +284,22 @@ func (u Upgrader) restart(ctx context.Context) error {
 }
 
 // ready waits until the kubelet that was started since reports the version and a
-// ready Node. Both clocks are this host's.
+// ready Node, and gives up early when it ends again and again. Both clocks are this host's.
 func (u Upgrader) ready(ctx context.Context, node interface {
 	Get(ctx context.Context) (*corev1.Node, error)
 }, version string, since time.Time) error {
+	was, ends := 0, 0
 	return u.await(ctx, readyTimeout, func() error {
+		if is := u.kubeletProcess(ctx); is != was {
+			if was != 0 {
+				ends++
+			}
+			was = is
+		}
+		if ends >= mostEnds {
+			return final{&operation.Error{Reason: operation.ReasonNodeNotReady, Retry: operation.RetryAfterReset,
+				Message: fmt.Sprintf("the kubelet of %s ended %d times after its start: %s", version, ends, u.lastWords(ctx))}}
+		}
 		current, err := node.Get(ctx)
 		if err != nil {
 			// The control plane may be replaced at the same time.
@@ -277,6 +307,23 @@ func (u Upgrader) ready(ctx context.Context, node interface {
 		}
 		return notReady(current, version, since)
 	})
+}
+
+// final is an error for which await need not wait any more.
+type final struct{ error }
+
+// Unwrap lets errors.As find what it is.
+func (f final) Unwrap() error { return f.error }
+
+// lastWords is why the kubelet ended, as its log has it.
+func (u Upgrader) lastWords(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+	defer cancel()
+	out, err := u.Runner.Run(ctx, "journalctl", "--unit=kubelet", "--lines="+lastLines, "--output=cat", "--no-pager")
+	if err != nil {
+		return "see its log on the host"
+	}
+	return lastError(string(out))
 }
 
 func notReady(node *corev1.Node, version string, since time.Time) error {

@@ -134,6 +134,9 @@ func TestSystemctlAnswers(t *testing.T) {
 		{"restart unknown.service", Reply{5, "", "Failed to restart unknown.service: Unit unknown.service not found.\n"}},
 		{"stop unknown", Reply{5, "", "Failed to stop unknown.service: Unit unknown.service not loaded.\n"}},
 		{"status unknown", Reply{4, "", "Unit unknown.service could not be found.\n"}},
+		{"show --property=MainPID --value kubelet", Reply{0, "0\n", ""}},
+		{"show --property=MainPID unknown", Reply{0, "MainPID=0\n", ""}},
+		{"show kubelet", Reply{1, "", "Only the property MainPID is known here, not \"\".\n"}},
 		{"cat unknown", Reply{1, "", "No files found for unknown.service.\n"}},
 		{"enable unknown", Reply{1, "", "Failed to enable unit: Unit file unknown.service does not exist.\n"}},
 		{"stop a", Reply{}},
@@ -157,6 +160,9 @@ func TestSystemctlAnswers(t *testing.T) {
 	}
 	if got := s.Systemctl(t.Context(), []string{"status", "a"}); got.Code != 0 || !strings.Contains(got.Stdout, "Active: active (running)") || !strings.Contains(got.Stdout, "Main PID:") {
 		t.Errorf("status: %+v", got)
+	}
+	if got := s.Systemctl(t.Context(), []string{"show", "--value", "--property=MainPID", "a.service"}); got.Code != 0 || got.Stdout == "0\n" {
+		t.Errorf("show: %+v", got)
 	}
 	if got := s.Systemctl(t.Context(), []string{"cat", "kubelet"}); got.Code != 0 || !strings.Contains(got.Stdout, "ConditionPathExists="+config) {
 		t.Errorf("cat: %+v", got)

@@ -50,6 +50,7 @@ var verbs = map[string]func(*Supervisor, context.Context, string, invocation, *R
 	"is-enabled":  (*Supervisor).verbIsEnabled,
 	"status":      (*Supervisor).verbStatus,
 	"cat":         (*Supervisor).verbCat,
+	"show":        (*Supervisor).verbShow,
 }
 
 // invocation is a parsed command line.
@@ -60,6 +61,9 @@ type invocation struct {
 	now   bool
 	// noBlock returns at once instead of when the job is done.
 	noBlock bool
+	// property is what to show of units, and value says to print it without its name.
+	property string
+	value    bool
 }
 
 func parseArgs(args []string) invocation {
@@ -72,6 +76,10 @@ func parseArgs(args []string) invocation {
 			in.now = true
 		case a == "--no-block":
 			in.noBlock = true
+		case a == "--value":
+			in.value = true
+		case strings.HasPrefix(a, "--property="):
+			in.property = strings.TrimPrefix(a, "--property=")
 		case strings.HasPrefix(a, "-"):
 			// Options on the form of the output (--no-pager, -l) make no difference here.
 		case in.verb == "":
@@ -283,6 +291,22 @@ func (s *Supervisor) verbStatus(_ context.Context, name string, _ invocation, r 
 	if state != "active" && r.Code == codeOK {
 		r.Code = codeNotActive
 	}
+}
+
+// verbShow knows the one property that programs of a host ask for. Systemd answers for a unit that it
+// does not know, too.
+func (s *Supervisor) verbShow(_ context.Context, name string, in invocation, r *Reply) {
+	if in.property != "MainPID" {
+		r.failf(codeFailure, "Only the property MainPID is known here, not %q.", in.property)
+		return
+	}
+	pid := 0
+	s.with(name, func(rec *record) { pid = rec.pid })
+	if in.value {
+		r.printf("%d", pid)
+		return
+	}
+	r.printf("MainPID=%d", pid)
 }
 
 func (s *Supervisor) verbCat(_ context.Context, name string, _ invocation, r *Reply) {

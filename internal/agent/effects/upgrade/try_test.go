@@ -1,0 +1,187 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/testenv/rights"
+)
+
+// oneVersion has the programs of one version in a directory.
+type oneVersion struct {
+	Versions
+	dir string
+}
+
+// Program implements Versions.
+func (v oneVersion) Program(_ context.Context, _, program string) (string, error) {
+	return filepath.Join(v.dir, program), nil
+}
+
+// trier runs programs of this machine, but for systemd and kubeadm, which need a node.
+type trier struct {
+	command.System
+	render string
+	// images has the programs of static pods.
+	images string
+}
+
+// Run implements command.Runner.
+func (r trier) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	switch {
+	case name == "sh" && slices.Contains(args, "ctr"):
+		// Without the container.
+		program := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "slipway-try-") }) + 1
+		return r.System.Run(ctx, name, slices.Concat(args[:3], []string{filepath.Join(r.images, args[program])}, args[program+1:])...)
+	case name == "systemctl":
+		return []byte("7\n"), nil
+	case name == "env" && slices.Contains(args, "kubelet-config"):
+		_, dir, _ := strings.Cut(args[0], "=")
+		return nil, os.WriteFile(filepath.Join(dir, kubeletConfig), []byte(r.render), 0o600)
+	}
+	return r.System.Run(ctx, name, args...)
+}
+
+const rendered = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\nfailSwapOn: false\ncgroupDriver: cgroupfs\n"
+
+// The real kubelet tells what it would refuse, and nothing of it is left.
+func TestKubeletTriesItsConfiguration(t *testing.T) {
+	found, _ := filepath.Glob(filepath.Join(os.Getenv("SLIPWAY_BIN"), "bundle", "kubernetes", "v*", "kubelet"))
+	if os.Getenv("SLIPWAY_BIN") == "" || len(found) == 0 {
+		rights.Skip(t, "needs a kubelet; run `make bundle`, and set SLIPWAY_BIN to the folder of programs")
+	}
+	for name, c := range map[string]struct {
+		flags  string
+		render string
+		want   string
+	}{
+		"accepted":          {"", "", ""},
+		"flag that went":    {"--pod-infra-container-image=pause", "", "failed to parse kubelet flag: unknown flag: --pod-infra-container-image"},
+		"gate that went":    {"--feature-gates=InTreePluginPortworxUnregister=true", "", "unrecognized feature gate: InTreePluginPortworxUnregister"},
+		"gate in the file":  {"", "featureGates: {InTreePluginPortworxUnregister: true}\n", "unrecognized feature gate: InTreePluginPortworxUnregister"},
+		"field in the file": {"", "maxPods: -3\n", "maxPods (--max-pods) -3 must not be a negative number"},
+		"no such key":       {"", "maxPots: 3\nevictionHard: [a]\n", "evictionHard"},
+		"an argument":       {"run", "", "unknown command run"},
+		"log of JSON":       {"--logging-format=json --node-status-max-images=-5", "", "nodeStatusMaxImages (--node-status-max-images) -5 must be -1 or greater"},
+		"the file of today": {"--config=/var/lib/kubelet/gone.yaml", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := hostfs.Root(t.TempDir())
+			args := slices.Concat([]string{"/usr/local/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "--kubeconfig=/gone/kubelet.conf",
+				"--cert-dir=" + t.TempDir(), "--root-dir=" + filepath.Join(t.TempDir(), "state")}, strings.Fields(c.flags))
+			for path, content := range map[string]string{"/proc/7/cmdline": strings.Join(args, "\x00") + "\x00", "/var/lib/kubelet/config.yaml": rendered} {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(root.Path(path)), 0o755), os.WriteFile(root.Path(path), []byte(content), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			u := Upgrader{Root: root, Versions: oneVersion{dir: filepath.Dir(found[0])}, Runner: trier{render: rendered + c.render}}
+			err := u.tryKubelet(t.Context(), filepath.Base(filepath.Dir(found[0])))
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || operation.AsError(err).Reason != operation.ReasonConfigurationRefused) {
+				t.Errorf("it says %v, want %q", err, c.want)
+			}
+			if left, err := os.ReadDir(root.Path(ours)); err != nil || len(left) > 0 {
+				t.Errorf("left are %v, %v", left, err)
+			}
+			if _, err := os.Stat(strings.TrimPrefix(args[4], "--root-dir=")); err == nil {
+				t.Error("the kubelet began to run")
+			}
+		})
+	}
+}
+
+// The real programs of a control plane tell what they would refuse.
+func TestStaticPodsTryTheirFlags(t *testing.T) {
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); assets == "" || err != nil {
+		rights.Skip(t, "needs the programs of a control plane; run `make build`, and set KUBEBUILDER_ASSETS to their folder")
+	}
+	images := t.TempDir()
+	kubernetes, err := filepath.EvalSymlinks(filepath.Join(assets, "kube-apiserver"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for program, target := range map[string]string{"kube-apiserver": kubernetes, "kube-controller-manager": kubernetes, "kube-scheduler": kubernetes, etcd: filepath.Join(assets, etcd)} {
+		if err := os.Symlink(target, filepath.Join(images, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile := filepath.Join(t.TempDir(), "sa.key")
+	if err := os.WriteFile(keyFile, key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ program, flags, want string }{
+		"accepted":             {"kube-apiserver", "", ""},
+		"flag that went":       {"kube-apiserver", "--gone=1", "unknown flag: --gone"},
+		"gate that went":       {"kube-apiserver", "--feature-gates=Gone=true", "unrecognized feature gate: Gone"},
+		"plugin that went":     {"kube-apiserver", "--enable-admission-plugins=Gone", `enable-admission-plugins plugin "Gone" is unknown`},
+		"two that went":        {"kube-apiserver", "--enable-admission-plugins=Gone --runtime-config=gone/v1=true", "unknown api groups gone/v1"},
+		"controllers":          {"kube-controller-manager", "", ""},
+		"gate of controllers":  {"kube-controller-manager", "--feature-gates=Gone=true", "unrecognized feature gate: Gone"},
+		"controller that went": {"kube-controller-manager", "--controllers=gone", `"gone" is not in the list of known controllers`},
+		"scheduler":            {"kube-scheduler", "", ""},
+		"flag of the schedule": {"kube-scheduler", "--gone", "unknown flag: --gone"},
+		"etcd":                 {etcd, "", ""},
+		"flag of etcd":         {etcd, "--experimental-gone=1", "flag provided but not defined: -experimental-gone"},
+		"value of etcd":        {etcd, "--initial-cluster-state=gone", `invalid value "gone" for flag -initial-cluster-state`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := map[string]string{
+				"kube-apiserver": "--etcd-servers=https://127.0.0.1:1 --service-account-issuer=https://a --service-account-key-file=" + keyFile + " --service-account-signing-key-file=" + keyFile +
+					" --tls-cert-file=/gone.crt --tls-private-key-file=/gone.key --client-ca-file=/gone.crt --authorization-mode=Node,RBAC --service-cluster-ip-range=10.96.0.0/12",
+				"kube-controller-manager": "--kubeconfig=/gone --authentication-kubeconfig=/gone --authorization-kubeconfig=/gone --bind-address=127.0.0.1 --leader-elect=true",
+				"kube-scheduler":          "--kubeconfig=/gone --authentication-kubeconfig=/gone --authorization-kubeconfig=/gone --bind-address=127.0.0.1 --leader-elect=true",
+				etcd:                      "--data-dir=" + filepath.Join(t.TempDir(), "data"),
+			}[c.program]
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "image", Command: slices.Concat([]string{c.program}, strings.Fields(flags), strings.Fields(c.flags))}}}}
+			pod.Name = c.program
+			u := &onControlPlane{version: "v1", Upgrader: Upgrader{Runner: trier{images: images}, Log: slog.New(slog.DiscardHandler)}}
+			err := u.tryStaticPod(t.Context(), pod)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "would not start: "+c.want) && !strings.Contains(err.Error(), ", "+c.want) || strings.Contains(err.Error(), "secure-port")) {
+				t.Errorf("it says %v, want %q", err, c.want)
+			}
+			if data, found := strings.CutPrefix(flags, "--data-dir="); found {
+				if _, err := os.Stat(data); err == nil {
+					t.Error("etcd began to run")
+				}
+			}
+		})
+	}
+}
+
+func TestLastError(t *testing.T) {
+	for name, c := range map[string]struct{ log, want string }{
+		"text":       {"I1 a\nE1129 01:34 1 run.go:72] \"command failed\" err=\"failed: \\\"x\\\" is\\nwrong\"\n", `failed: "x" is wrong`},
+		"json":       {`{"ts":1,"msg":"command failed","err":"no \u001b[31msocket"}`, "no [31msocket"},
+		"after it":   {"E1 run.go:72] \"command failed\" err=\"a\"\nkubelet.service: Main process exited\n", "a"},
+		"no error":   {"I1 a\npanic: b\n", "panic: b"},
+		"panic":      {"panic: unrecognized [recovered]\n\ngoroutine 1:\nmain.main()\n", "panic: unrecognized [recovered]"},
+		"nothing":    {"\n", "it did not say why"},
+		"half of it": {"E1 run.go:72] \"command failed\" err=\"a", `E1 run.go:72] "command failed" err="a`},
+		"not UTF-8":  {"a\xffb", "ab"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := lastError(c.log); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	if got := lastError(strings.Repeat("x", 4000)); len(got) > maxError {
+		t.Errorf("%d bytes", len(got))
+	}
+}
