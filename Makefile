@@ -20,7 +20,7 @@ WORK_MODULES := . plane sdk
 OWN_MODULES  := cmd/slipway-bundle release nodebundle nodebundle/network test/e2e/upstream
 # $(call own_work,module): the workspace of such a module; one that is published replaces nothing itself
 own_work      = $(if $(filter cmd/slipway-bundle,$(1)),$(ROOT)/hack/bundle.work,off)
-PIN_MODULES  := $(addprefix nodebundle/,containerd etcd flannelcni kubernetes runc)
+PIN_MODULES  := $(addprefix nodebundle/,containerd flannelcni kubernetes runc)
 
 include nodebundle/bundle.mk
 

@@ -26,7 +26,7 @@ const containerPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 // directory whose files require it.
 var pairedPrograms = map[string]struct{ target, module, required string }{
 	"coredns": {"coredns", "github.com/coredns/coredns", "nodebundle/network"},
-	"etcd":    {"usr/local/bin/etcd", "go.etcd.io/etcd/server/v3", "nodebundle/etcd"},
+	"etcd":    {"usr/local/bin/etcd", "go.etcd.io/etcd/server/v3", "nodebundle"},
 }
 
 // recipe says how one image is made.

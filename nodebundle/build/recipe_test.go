@@ -76,7 +76,7 @@ func TestOwnRecipes(t *testing.T) {
 func TestKubeadmRecipeRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ ref, wantText string }{
 		"another Kubernetes": {"registry.k8s.io/kube-proxy:v1.36.4", "v1.36.3"},
-		"another etcd":       {"registry.k8s.io/etcd:3.6.9-0", "a file of nodebundle/etcd"},
+		"another etcd":       {"registry.k8s.io/etcd:3.6.9-0", "a file of nodebundle"},
 		"another CoreDNS":    {"registry.k8s.io/coredns/coredns:v1.15.0", "a file of nodebundle/network"},
 		"an image unheard of": {
 			"registry.k8s.io/kube-dns:v1", "add a recipe",

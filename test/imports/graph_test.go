@@ -19,8 +19,8 @@ var workspace = []string{"go.mod", "plane/go.mod", "sdk/go.mod", "nodebundle/kub
 // packages with the workspace, each with the modules of which they have a version
 // of their own: the one that kubeadm pairs with a Kubernetes.
 var shared = map[string]*regexp.Regexp{
-	"nodebundle/etcd/go.mod":                 regexp.MustCompile(`^go\.etcd\.io/etcd/`),
-	"nodebundle/etcd/kubernetes-1.35.mod":    regexp.MustCompile(`^go\.etcd\.io/etcd/`),
+	"nodebundle/go.mod":                      regexp.MustCompile(`^go\.etcd\.io/etcd/`),
+	"nodebundle/kubernetes-1.35.mod":         regexp.MustCompile(`^go\.etcd\.io/etcd/`),
 	"nodebundle/network/go.mod":              regexp.MustCompile(`^github\.com/(coredns|flannel-io)/`),
 	"nodebundle/network/kubernetes-1.35.mod": regexp.MustCompile(`^github\.com/coredns/`),
 }

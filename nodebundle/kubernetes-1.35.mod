@@ -1,4 +1,4 @@
-module github.com/slipway-dev/slipway/nodebundle/etcd
+module github.com/slipway-dev/slipway/nodebundle
 
 go 1.26.0
 
