@@ -321,7 +321,6 @@ test-control-plane-in-place: build-all ## Upgrade three control planes on their 
 
 # What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. CI
 # runs the fastest of them: each takes minutes, and all of them most of two hours.
-SPEC ?=
 UPSTREAM_SPECS = $(SPEC)
 test-upstream: UPSTREAM_VERBOSE = -ginkgo.v
 test-upstream: build-all ## Run upstream's end-to-end specs against a plane of 5 local hosts, or those of SPEC=MachinePool,ClusterDeletion

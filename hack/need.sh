@@ -15,7 +15,7 @@ case $1 in
   python) packages=python3 programs=python3 ;;                                            # for the extension in another language
   rpm) packages=rpm programs=rpm ;;                                                       # for the agent's package
   vm) packages="qemu-system-x86 mmdebstrap e2fsprogs" programs="qemu-system-x86_64 mmdebstrap mke2fs" ;;
-  chromium) packages=chromium-headless-shell programs=$(command -v chromium google-chrome || echo chromium-headless-shell) ;;
+  chromium) packages="chromium-headless-shell npm" programs="$(command -v chromium google-chrome || echo chromium-headless-shell) npm" ;;
 esac
 
 lacks() { for p in $programs; do [ -e "$p" ] || [ -x "$folder/$p" ] || command -v "$p" >/dev/null || return 0; done; return 1; }
@@ -29,14 +29,10 @@ get_anew() { for _ in {1..12}; do if apt update; then break; fi; sleep 5; done &
 
 # Two targets may need the same at once.
 mkdir -p bin && exec 9>>bin/.need.lock && flock 9
-if lacks && ! { command -v apt-get >/dev/null && { get 2>/dev/null || get_anew; }; } >&2; then
-  echo "make $1 needs $programs. On Debian: sudo apt-get install --no-install-recommends $packages" >&2
-  exit 1
-fi
-if [ -n "$folder" ]; then mkdir -p "$folder"; fi
-for p in ${folder:+$programs}; do [ -x "$folder/$p" ] || ln -sfn "$(command -v "$p")" "$folder/$p"; done
-if [ "$1" = chromium ]; then ln -sfn "$(command -v $programs | head -1)" bin/chromium; fi
-# the rules of accessibility that pages are held to there; without npm they are not
-if [ "$1" = chromium ] && [ ! -e bin/axe.min.js ] && command -v npm >/dev/null; then
+! lacks || { command -v apt-get >/dev/null && { get 2>/dev/null || get_anew; }; } >&2 ||
+  { echo "make $1 needs $programs. On Debian: sudo apt-get install --no-install-recommends $packages" >&2 && exit 1; }
+for p in ${folder:+$programs}; do [ -x "$folder/$p" ] || { mkdir -p "$folder" && ln -sfn "$(command -v "$p")" "$folder/$p"; }; done
+[ "$1" != chromium ] || ln -sfn "$(command -v $programs | head -1)" bin/chromium
+# the rules of accessibility that pages are held to there
+[ "$1" != chromium ] || [ -e bin/axe.min.js ] ||
   (cd bin && tar -xzO package/axe.min.js <"$(npm pack --silent axe-core@4.10.3)" >axe.new && rm axe-core-*.tgz && echo "880970c081707360e64f34cea25ff91892f5bc95675b0776925b9709dd8a68bb  axe.new" | sha256sum -c --quiet && mv axe.new axe.min.js)
-fi

@@ -4,8 +4,7 @@
 # published, replace nothing: they are tidied with those of this tree.
 set -euo pipefail
 export GOWORK=off
-root=github.com/slipway-dev/slipway
-tree=$(cd "$(dirname "$0")/.." && pwd)
+root=github.com/slipway-dev/slipway tree=$(cd "$(dirname "$0")/.." && pwd)
 case $(go list -m) in
   $root) replaced="$root/sdk=$tree/sdk" ;;
   $root/cmd/slipway-bundle) replaced="$root/sdk=$tree/sdk $root=$tree" ;;
@@ -14,8 +13,7 @@ esac
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cp go.mod "$work"
-if [ -e go.sum ]; then cp go.sum "$work"; fi
+cp go.mod $(ls go.sum 2>/dev/null) "$work"
 for r in $replaced; do go mod edit -replace "$r" "$work/go.mod"; done
 go mod tidy -modfile="$work/go.mod" "$@"
 case " $* " in *" -diff "*) exit ;; esac

@@ -23,9 +23,6 @@ git -C "$copy" add --all --force
 rm -f "$copy"/config/crd/bases/* "$copy"/config/lifecycle/crd/bases/*
 make --no-print-directory --silent -C "$copy" generate
 git -C "$copy" add --all --intent-to-add
-if ! git -C "$copy" diff --exit-code; then
-  echo "Generated files are stale. Run: make generate" >&2
-  exit 1
-fi
+git -C "$copy" diff --exit-code || { echo "Generated files are stale. Run: make generate" >&2 && exit 1; }
 mkdir -p "$(dirname "$stamp")"
 printf '%s\n' "$state" >"$stamp"

@@ -2,9 +2,7 @@ package console
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -195,17 +193,12 @@ func (p *tab) await(texts ...string) {
 	})
 }
 
-// accessible wants that axe finds nothing wrong with the page. Its file lies beside the browser, if
-// there is npm to get it.
+// accessible wants that axe finds nothing wrong with the page. Its file lies beside the browser.
 func (p *tab) accessible(what string) {
 	p.t.Helper()
 	rules, err := os.ReadFile(filepath.Join(filepath.Dir(os.Getenv(variable)), "axe.min.js"))
-	if errors.Is(err, fs.ErrNotExist) {
-		p.t.Logf("%s is not held to the rules of accessibility: npm gets axe-core for `make test-console`", what)
-		return
-	}
 	if err != nil {
-		p.t.Fatal(err)
+		p.t.Fatalf("%s is not held to the rules of accessibility, which `make chromium` gets: %v", what, err)
 	}
 	p.do(chromedp.Evaluate[chromedp.Void]("void (function () {" + string(rules) + "})()"))
 	if found := evaluate[string](p, `axe.run().then(r => r.violations.map(v => v.impact + ": " + v.help + ": " + v.nodes[0].html).join("\n"))`, chromedp.EvalAwaitPromise); found != "" {
