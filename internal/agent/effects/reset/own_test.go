@@ -26,6 +26,17 @@ func sum(content string) string {
 	return hex.EncodeToString(is[:])
 }
 
+// linkOfRoot makes a link, as packages have them. One of another user is a change by its owner.
+func linkOfRoot(t *testing.T, h *fakehost.Host, name, target string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		rights.Skip(t, "needs root, whose the links of packages are")
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(h.Root.Path(name)), 0o755), os.Symlink(target, h.Root.Path(name))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // leftOf verifies a host against a baseline.
 func leftOf(t *testing.T, h *fakehost.Host, baseline *journal.Baseline) []string {
 	t.Helper()
@@ -123,16 +134,10 @@ func TestUpgradeOfAPackage(t *testing.T) {
 		"program":                  {func(t *testing.T, h *fakehost.Host) { put(t, h, program, "new") }, nil},
 		"program of somebody else": {func(t *testing.T, h *fakehost.Host) { put(t, h, program, "evil") }, []string{"file " + program}},
 		"link that is listed": {func(t *testing.T, h *fakehost.Host) {
-			mkdir(t, h, "/etc/alternatives")
-			if err := os.Symlink("/bin/own", h.Root.Path(link)); err != nil {
-				t.Fatal(err)
-			}
+			linkOfRoot(t, h, link, "/bin/own")
 		}, nil},
 		"unit that is enabled": {func(t *testing.T, h *fakehost.Host) {
-			mkdir(t, h, "/etc/systemd/system/multi-user.target.wants")
-			if err := os.Symlink("/lib/systemd/system/own.service", h.Root.Path(unit)); err != nil {
-				t.Fatal(err)
-			}
+			linkOfRoot(t, h, unit, "/lib/systemd/system/own.service")
 		}, []string{"file " + unit}},
 		"package that is gone": {func(t *testing.T, h *fakehost.Host) {
 			if err := os.Remove(h.Root.Path(conf)); err != nil {
@@ -213,9 +218,7 @@ func TestForgedPackage(t *testing.T) {
 				put(t, h, path, content)
 			}
 			if c.link != "" {
-				if err := os.Symlink(c.link, h.Root.Path(link)); err != nil {
-					t.Fatal(err)
-				}
+				linkOfRoot(t, h, link, c.link)
 			}
 			if found := leftOf(t, h, baseline); !slices.Equal(found, c.want) {
 				t.Errorf("leftovers are %q, want %q", found, c.want)
@@ -390,9 +393,7 @@ func TestWhatIsNoChangeOfTheMachine(t *testing.T) {
 	link := func(path, target string) func(*testing.T, *fakehost.Host) {
 		return func(t *testing.T, h *fakehost.Host) {
 			t.Helper()
-			if err := errors.Join(os.MkdirAll(filepath.Dir(h.Root.Path(path)), 0o755), os.Symlink(target, h.Root.Path(path))); err != nil {
-				t.Fatal(err)
-			}
+			linkOfRoot(t, h, path, target)
 		}
 	}
 	for name, c := range map[string]struct {
