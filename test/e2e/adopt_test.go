@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // adopter is what an operator writes to have the node on a host adopted, as
@@ -41,7 +43,7 @@ func adoption(t *testing.T, p *plane) {
 	joinByHand(p, controlPlane, worker)
 	// no two of its pods share a node
 	p.mustKubectl("local", "scale", "deployment/echo", "--replicas=3")
-	p.eventually(2*time.Minute, "the workload runs on the worker", func(status) string {
+	p.eventually("the workload runs on the worker", func(status) string {
 		if !strings.Contains(podsOn(p, worker), "/echo-") {
 			return "no pod of it on the Node"
 		}
@@ -49,18 +51,18 @@ func adoption(t *testing.T, p *plane) {
 	})
 
 	p.on(worker, "systemctl", "start", "slipway-agent")
-	p.eventually(time.Minute, "the agent found the node", func(status) string {
+	p.eventually("the agent found the node", func(status) string {
 		return differs("Quarantined AdoptionRefused", p.mustKubectl("", "get", "host", worker, "-o",
 			`jsonpath={.status.phase} {.status.conditions[?(@.type=="Ready")].reason}`))
 	})
-	p.eventually(time.Minute, "every pod runs", func(status) string { return allRun(podsOn(p, worker)) })
+	p.eventually("every pod runs", func(status) string { return allRun(podsOn(p, worker)) })
 	node, pods := nodeOf(p, worker), podsOn(p, worker)
 	kubelet := p.on(worker, "cat", "/var/lib/kubelet/kubeadm-flags.env")
 
 	refusedToAnother(p, worker)
 	assertUnmoved(p, worker, node, pods)
 	p.apply("", strings.ReplaceAll(adopter, "HOST", worker))
-	p.eventually(time.Minute, "adopted", func(status) string {
+	p.eventually("adopted", func(status) string {
 		return differs("Running "+worker+" Running", p.mustKubectl("", "get", "machine", "adopted", "-o", "jsonpath={.status.phase} {.status.nodeRef.name}")+
 			" "+p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase}"))
 	})
@@ -80,7 +82,7 @@ func kubeletRestarted(p *plane, worker string) {
 	// The API keeps whole seconds.
 	restarted := time.Now().Truncate(time.Second)
 	p.on(worker, "systemctl", "restart", "kubelet")
-	p.eventually(time.Minute, "the kubelet reports after its restart", all(nodeReady(worker, true), func(status) string {
+	p.eventually("the kubelet reports after its restart", all(nodeReady(worker, true), func(status) string {
 		beat := p.mustKubectl("local", "get", "node", worker, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].lastHeartbeatTime}`)
 		if at, err := time.Parse(time.RFC3339, beat); err != nil || at.Before(restarted) {
 			return fmt.Sprintf("restarted at %s, last report at %q (%v)", restarted.UTC().Format(time.RFC3339), beat, err)
@@ -102,13 +104,13 @@ func joinByHand(p *plane, controlPlane, worker string) {
 		p.t.Fatalf("kubeadm printed %q", join)
 	}
 	p.on(worker, append(join, "--cri-socket", "unix:///run/containerd/containerd.sock", "--ignore-preflight-errors", "all")...)
-	p.eventually(2*time.Minute, "joined by hand", nodeReady(worker, true))
+	p.eventually("joined by hand", nodeReady(worker, true))
 }
 
 // on runs a command on a local host and returns what it prints.
 func (p *plane) on(host string, command ...string) string {
 	p.t.Helper()
-	return p.must(2*time.Minute, append([]string{"host", "shell", host, "--"}, command...)...)
+	return p.must(append([]string{"host", "shell", host, "--"}, command...)...)
 }
 
 // podsOn are the pods of a Node, one a line: what tells that one of them was started anew.
@@ -153,18 +155,18 @@ spec:
 // refusedToAnother asks for the node by a Machine of another cluster.
 func refusedToAnother(p *plane, worker string) {
 	p.t.Helper()
-	kubeconfig := strings.TrimSpace(p.must(30*time.Second, "kubeconfig"))
+	kubeconfig := strings.TrimSpace(p.must("kubeconfig"))
 	p.mustKubectl("", "create", "secret", "generic", "other-kubeconfig", "--from-file=value="+kubeconfig)
 	p.apply("", otherCluster+strings.NewReplacer("HOST", worker, "name: adopted", "name: stray", "clusterName: local", "clusterName: other").Replace(adopter))
-	p.eventually(time.Minute, "refused to a Machine of another cluster", func(status) string {
+	p.eventually("refused to a Machine of another cluster", func(status) string {
 		told := p.mustKubectl("", "get", "hostmachine", "stray", "-o", `jsonpath={.status.conditions[?(@.type=="HostClaimed")].message}`)
 		if !strings.Contains(told, "this host is a node of another cluster") {
 			return fmt.Sprintf("the machine says %q", told)
 		}
 		return differs("Quarantined ", p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase} {.spec.claim.machineName}"))
 	})
-	p.mustKubectl("", "delete", "machine", "stray", "--timeout=5m")
-	p.mustKubectl("", "delete", "cluster", "other", "--timeout=5m")
+	p.mustKubectl("", "delete", "machine", "stray", live.Waits())
+	p.mustKubectl("", "delete", "cluster", "other", live.Waits())
 	if id := p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.providerID}"); id != "" {
 		p.t.Errorf("the Node has the providerID %q", id)
 	}
@@ -195,8 +197,8 @@ func assertUnmoved(p *plane, worker, node, pods string) {
 // released deletes the Machine: the node is drained, and the host is clean.
 func released(p *plane, worker string) {
 	p.t.Helper()
-	p.mustKubectl("", "delete", "machine", "adopted", "--timeout=5m")
-	p.eventually(2*time.Minute, "drained, reset and available", all(withoutNode(worker), func(status) string {
+	p.mustKubectl("", "delete", "machine", "adopted", live.Waits())
+	p.eventually("drained, reset and available", all(withoutNode(worker), func(status) string {
 		return differs("Available ", p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase} {.spec.claim.machineName}"))
 	}))
 	if drained := p.mustKubectl("", "get", "events", "--field-selector", "involvedObject.name=adopted,reason=SuccessfulDrainNode", "-o", "name"); drained == "" {

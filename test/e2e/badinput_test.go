@@ -115,7 +115,7 @@ func TestRefused(t *testing.T) {
 		q.command("up").asNobody().refused("sudo")
 	})
 	for range 2 {
-		if out := p.must(time.Minute, "down"); !strings.Contains(out, "Nothing to take down") {
+		if out := p.must("down"); !strings.Contains(out, "Nothing to take down") {
 			t.Errorf("down of nothing says %q", out)
 		}
 	}
@@ -193,11 +193,11 @@ spec:
   controlPlaneEndpoint: {host: 10.88.0.240, port: 6443}
 `)
 	p.mustKubectl("", "patch", "hostcluster", "foreign", "--subresource=status", "--type=merge", "-p", `{"status":{"initialization":{"provisioned":true}}}`)
-	p.mustKubectl("", "wait", "--for=jsonpath={.status.initialization.infrastructureProvisioned}=true", "cluster/foreign", "--timeout=2m")
+	p.mustKubectl("", "wait", "--for=jsonpath={.status.initialization.infrastructureProvisioned}=true", "cluster/foreign", live.Waits())
 	if ours := p.mustKubectl("", "get", "hostcluster", "foreign", "-o", "jsonpath={.metadata.finalizers}{.status.conditions}{.status.failureDomains}"); strings.TrimSpace(ours) != "" {
 		t.Errorf("the HostCluster of somebody else was touched: %s", ours)
 	}
-	p.mustKubectl("", "delete", "cluster", "foreign", "--timeout=2m")
+	p.mustKubectl("", "delete", "cluster", "foreign", live.Waits())
 	if left := p.mustKubectl("", "get", "hostcluster", "-o", "name"); strings.TrimSpace(left) != "" {
 		t.Errorf("left of the cluster: %s", left)
 	}
@@ -205,7 +205,7 @@ spec:
 
 func secondUp(t *testing.T, p *plane) {
 	pid := p.status().Plane.PID
-	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
+	p.must(append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
 	if s := p.status(); s.Plane.PID != pid || len(s.Hosts) != 1 {
 		t.Errorf("plane was process %d, is %d; %d hosts", pid, s.Plane.PID, len(s.Hosts))
 	}
@@ -248,18 +248,18 @@ func withoutRoot(_ *testing.T, p *plane) {
 
 func machineReadable(t *testing.T, p *plane) {
 	for _, args := range [][]string{{"status"}, {"host", "list"}, {"version"}} {
-		if out := p.must(time.Minute, append(args, "-o", "json")...); !json.Valid([]byte(out)) {
+		if out := p.must(append(args, "-o", "json")...); !json.Valid([]byte(out)) {
 			t.Errorf("%v -o json: %s", args, out)
 		}
 	}
 	for _, args := range [][]string{{"host", "cut", ""}, {"host", "shell", "h"}, {"host", "logs", ""}} {
-		out := p.must(time.Minute, append([]string{"__complete"}, args...)...)
+		out := p.must(append([]string{"__complete"}, args...)...)
 		if !slices.Contains(strings.Fields(out), "host-1") {
 			t.Errorf("completion of %v: %s", args, out)
 		}
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if out := p.must(time.Minute, "completion", shell); len(out) < 1000 {
+		if out := p.must("completion", shell); len(out) < 1000 {
 			t.Errorf("completion %s: %s", shell, out)
 		}
 	}
@@ -271,29 +271,29 @@ func assignHost(t *testing.T, p *plane) {
 	p.mustKubectl("", "create", "namespace", "team-b")
 	in := func(namespace string) {
 		t.Helper()
-		p.mustKubectl("", "-n", namespace, "wait", "--for=condition=Available", "host/host-1", "--timeout=1m")
+		p.mustKubectl("", "-n", namespace, "wait", "--for=condition=Available", "host/host-1", live.Waits())
 		if all := p.mustKubectl("", "get", "hosts", "-A", "-o", "jsonpath={.items[*].metadata.namespace}"); strings.TrimSpace(all) != namespace {
 			t.Errorf("there are Hosts in %s", all)
 		}
-		if says := p.must(time.Minute, "host", "shell", "host-1", "--", "slipway-agent", "status", "-o", "json"); !strings.Contains(says, `"namespace": "`+namespace+`"`) {
+		if says := p.must("host", "shell", "host-1", "--", "slipway-agent", "status", "-o", "json"); !strings.Contains(says, `"namespace": "`+namespace+`"`) {
 			t.Errorf("the agent says %s", says)
 		}
 	}
 	p.refused([]string{"host", "assign", "host-1", "--to", "team-c"}, "team-c", "kubectl create namespace")
 	agents := p.agents()
-	if out := p.must(time.Minute, "host", "assign", "host-1", "--to", "team-b"); !strings.Contains(out, "Assigned") {
+	if out := p.must("host", "assign", "host-1", "--to", "team-b"); !strings.Contains(out, "Assigned") {
 		t.Errorf("it says %q", out)
 	}
 	in("team-b")
 	if now := p.agents(); !slices.Equal(now, agents) {
 		t.Errorf("agents were %v, are %v", agents, now)
 	}
-	p.must(time.Minute, "host", "power-cycle", "host-1")
+	p.must("host", "power-cycle", "host-1")
 	p.waitFor("an agent that starts", func() bool { now := p.agents(); return len(now) == 1 && now[0] != agents[0] })
 	in("team-b")
-	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
+	p.must(append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
 	in("team-b")
-	p.must(time.Minute, "host", "assign", "host-1", "-n", "team-b", "--to", "default")
+	p.must("host", "assign", "host-1", "-n", "team-b", "--to", "default")
 	in("default")
 }
 
@@ -312,7 +312,7 @@ func killAgent(t *testing.T, p *plane) {
 		now := p.agents()
 		return len(now) == 1 && now[0] != before[0]
 	})
-	p.eventually(10*time.Second, "the host is available", func(s status) string {
+	p.eventually("the host is available", func(s status) string {
 		if len(s.Hosts) == 1 && s.Hosts[0].Phase == "Available" {
 			return ""
 		}
@@ -327,7 +327,7 @@ func killServe(t *testing.T, p *plane) {
 	pid := p.status().Plane.PID
 	again := func() {
 		t.Helper()
-		p.eventually(time.Minute, "another plane is ready", func(s status) string {
+		p.eventually("another plane is ready", func(s status) string {
 			if !s.Plane.Ready || s.Plane.PID == pid {
 				return fmt.Sprintf("plane %+v", s.Plane)
 			}
@@ -349,23 +349,23 @@ func killServe(t *testing.T, p *plane) {
 	}
 	p.refused([]string{"kubeconfig"}, "not running", "slipway up")
 	p.refused([]string{"kubeconfig", "a"}, "not running", "slipway up")
-	if out := p.must(time.Minute, "host", "list"); !strings.Contains(out, "host-1") {
+	if out := p.must("host", "list"); !strings.Contains(out, "host-1") {
 		t.Errorf("the host went with the plane:\n%s", out)
 	}
-	p.must(time.Minute, oneHost...)
+	p.must(oneHost...)
 	again()
 }
 
 func downTwice(t *testing.T, p *plane) {
 	for range 2 {
-		p.must(time.Minute, "down")
+		p.must("down")
 	}
 	p.refused([]string{"kubeconfig"}, "not running", "slipway up")
 	if s := p.status(); s.Plane.Ready || s.Plane.PID != 0 {
 		t.Errorf("status after down: %+v", s.Plane)
 	}
-	p.must(time.Minute, "down", "--purge", "--yes")
-	if out := p.must(time.Minute, "down", "--purge", "--yes"); !strings.Contains(out, "Nothing to take down") {
+	p.must("down", "--purge", "--yes")
+	if out := p.must("down", "--purge", "--yes"); !strings.Contains(out, "Nothing to take down") {
 		t.Errorf("down of nothing says %q", out)
 	}
 	if _, err := os.Stat(p.StateDir); !os.IsNotExist(err) {
@@ -381,7 +381,7 @@ func TestInterruptedUp(t *testing.T) {
 	for _, after := range []time.Duration{50, 150, 250, 400} {
 		// `down` at once must find whatever the dead command had begun.
 		_ = p.command(oneHost...).start().interrupt(after*time.Millisecond, syscall.SIGKILL)
-		p.must(time.Minute, "down", "--purge", "--yes")
+		p.must("down", "--purge", "--yes")
 		before.AssertUnchanged(t)
 	}
 	p.command(append(oneHost, "--timeout", "300ms")...).refused("not all is ready after 300ms: plane", "status --watch` shows", "up` goes on waiting")
@@ -395,14 +395,14 @@ func TestInterruptedUp(t *testing.T) {
 			up.assertRefused(err, "interrupted", "up` goes on", "down")
 		}
 	}
-	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
-	p.eventually(10*time.Second, "the host is available", func(s status) string {
+	p.must(append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
+	p.eventually("the host is available", func(s status) string {
 		if s.Plane.Ready && len(s.Hosts) == 1 && s.Hosts[0].Phase == "Available" {
 			return ""
 		}
 		return "not available"
 	})
-	p.must(time.Minute, "down", "--purge", "--yes")
+	p.must("down", "--purge", "--yes")
 	before.AssertUnchanged(t)
 }
 
@@ -426,7 +426,7 @@ func TestFullDisk(t *testing.T) {
 	if err := syscall.Mount("none", p.StateDir, "tmpfs", syscall.MS_REMOUNT, "size=1700m"); err != nil {
 		t.Fatal(err)
 	}
-	p.must(time.Minute, append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
+	p.must(append(append([]string{"up"}, p.Flags()...), oneHost[1:]...)...)
 
 	// A disk that is full while the plane runs must not keep it from going down.
 	full, err := os.Create(filepath.Join(p.StateDir, "filler"))
@@ -438,8 +438,8 @@ func TestFullDisk(t *testing.T) {
 	for err == nil {
 		_, err = full.Write(chunk)
 	}
-	p.must(time.Minute, "down")
+	p.must("down")
 	p.refused(oneHost, "disk", "free some space")
-	p.must(time.Minute, "down", "--purge", "--yes")
+	p.must("down", "--purge", "--yes")
 	before.AssertUnchanged(t)
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // nobody is a user without any rights.
@@ -29,7 +31,7 @@ func (p *plane) command(args ...string) *invocation {
 	if args[0] == "up" {
 		args = append(append([]string{"up"}, p.Flags()...), args[1:]...)
 	}
-	i := &invocation{t: p.t, Cmd: exec.Command(filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.StateDir}, args...)...)}
+	i := &invocation{t: p.t, Cmd: exec.CommandContext(poll.Context(p.t), filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.StateDir}, args...)...)}
 	i.Env = p.Environ()
 	i.Stdout, i.Stderr = &i.stdout, &i.stderr
 	return i
@@ -86,8 +88,6 @@ func (i *invocation) interrupt(after time.Duration, signal os.Signal) error {
 // refused expects it to fail with code 1 and one message that contains every want.
 func (i *invocation) refused(want ...string) {
 	i.t.Helper()
-	done := time.AfterFunc(time.Minute, func() { _ = i.Process.Kill() })
-	defer done.Stop()
 	if i.Process == nil {
 		i.start()
 	}

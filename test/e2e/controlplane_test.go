@@ -187,7 +187,7 @@ func spread(t *testing.T, p *plane) {
 func holder(p *plane) string {
 	p.t.Helper()
 	name, term := "", 0
-	p.eventually(2*time.Minute, "one host is known to hold the address", func(status) string {
+	p.eventually("one host is known to hold the address", func(status) string {
 		var held []string
 		for _, h := range objects[hostObject](p, "host") {
 			if h.Status.VirtualIP.State == "Held" && h.Status.VirtualIP.Term >= term {
@@ -225,7 +225,7 @@ func sandboxOf(p *plane, name string) int {
 		Name string
 		PID  int
 	}
-	if err := json.Unmarshal([]byte(p.must(time.Minute, "host", "list", "-o", "json")), &hosts); err != nil {
+	if err := json.Unmarshal([]byte(p.must("host", "list", "-o", "json")), &hosts); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, h := range hosts {
@@ -277,7 +277,7 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 	})
 	// Twice the time after which another host would have taken the address.
 	for time.Since(begin) < takeOverLimit {
-		prober.AnswerAfter(t, time.Now(), takeOverLimit)
+		prober.AnswerAfter(t, time.Now())
 	}
 	gap, failures := prober.LongestGap(begin)
 	t.Logf("longest time without an answer: %.1fs, %d attempts failed", gap.Seconds(), len(failures))
@@ -293,11 +293,11 @@ func (*haTest) killedAgent(t *testing.T, p *plane) {
 func takeOver(t *testing.T, p *plane, name string, fault ...string) {
 	t.Helper()
 	prober := live.StartProber(t, p.Name, live.AskAPIServer(p.endpoint))
-	prober.AnswerAfter(t, time.Now(), time.Minute)
+	prober.AnswerAfter(t, time.Now())
 	begin := time.Now()
-	p.must(time.Minute, append(append([]string{"host"}, fault...), name)...)
+	p.must(append(append([]string{"host"}, fault...), name)...)
 	// An attempt that began after the fault cannot have reached the old holder.
-	took := prober.AnswerAfter(t, time.Now(), 2*time.Minute).Sub(begin)
+	took := prober.AnswerAfter(t, time.Now()).Sub(begin)
 	t.Logf("the API answered again after %.1fs", took.Seconds())
 	if took > takeOverLimit {
 		t.Errorf("the API was away for %s, longer than %s", took, takeOverLimit)
@@ -312,10 +312,10 @@ func whole(t *testing.T, p *plane) {
 	for _, m := range controlPlanes(p) {
 		address := p.mustKubectl("", "get", "host", m.host(), "-o", `jsonpath={.status.node.addresses[0]}`)
 		prober := live.StartProber(t, p.Name, live.AskAPIServer(address))
-		prober.AnswerAfter(t, time.Now(), 3*time.Minute)
+		prober.AnswerAfter(t, time.Now())
 		prober.End()
 	}
-	p.eventually(3*time.Minute, "every node is ready", readyNodes(4))
+	p.eventually("every node is ready", readyNodes(4))
 }
 
 func (*haTest) powerCut(t *testing.T, p *plane) {
@@ -324,7 +324,7 @@ func (*haTest) powerCut(t *testing.T, p *plane) {
 	if now := holder(p); now == old {
 		t.Errorf("%s holds the address without power", old)
 	}
-	p.must(time.Minute, "host", "power-on", old)
+	p.must("host", "power-on", old)
 	whole(t, p)
 	if now := holder(p); now == old {
 		t.Errorf("%s took the address back", old)
@@ -338,7 +338,7 @@ func (*haTest) linkCut(t *testing.T, p *plane) {
 		t.Errorf("%s still has the address behind its cut link", old)
 	}
 	now := holder(p)
-	p.must(time.Minute, "host", "heal", old)
+	p.must("host", "heal", old)
 	whole(t, p)
 	if after := holder(p); after != now || hasAddress(p, old) {
 		t.Errorf("%s held the address, now %s; on %s: %t", now, after, old, hasAddress(p, old))
@@ -352,7 +352,7 @@ func (*haTest) linkCutDuringJoin(t *testing.T, p *plane) {
 	i := slices.IndexFunc(former, func(m machineObject) bool { return m.host() != old })
 	p.mustKubectl("", "delete", "machine", former[i].Metadata.Name, "--wait=false")
 	joining := ""
-	p.eventually(5*time.Minute, "another control plane joins", func(status) string {
+	p.eventually("another control plane joins", func(status) string {
 		for _, h := range objects[hostObject](p, "host") {
 			if op := h.Status.ObservedOperation; op.Phase == "Bootstrapped" && op.State == "Running" {
 				joining = h.Metadata.Name
@@ -361,11 +361,11 @@ func (*haTest) linkCutDuringJoin(t *testing.T, p *plane) {
 		}
 		return "no host bootstraps"
 	})
-	p.must(time.Minute, "host", "cut", old)
+	p.must("host", "cut", old)
 	// The two control planes that are left have no majority without each other: nobody is
 	// elected, and the address is free.
 	begin := time.Now()
-	p.eventually(time.Minute, "the cut has lasted longer than an election", func(status) string {
+	p.eventually("the cut has lasted longer than an election", func(status) string {
 		if hasAddress(p, joining) {
 			t.Fatalf("%s has the address while it joins", joining)
 		}
@@ -374,8 +374,8 @@ func (*haTest) linkCutDuringJoin(t *testing.T, p *plane) {
 		}
 		return ""
 	})
-	p.must(time.Minute, "host", "heal", old)
-	p.eventually(5*time.Minute, "three control planes are ready", func(s status) string {
+	p.must("host", "heal", old)
+	p.eventually("three control planes are ready", func(s status) string {
 		var held []string
 		for _, m := range controlPlanes(p) {
 			if m.host() != "" && hasAddress(p, m.host()) {

@@ -41,7 +41,7 @@ func TestControlPlaneInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--hosts", "3", "-f", file)
-	p.eventually(3*time.Minute, "three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
+	p.eventually("three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
 	p.mustKubectl("", "label", "namespace", "default", "infrastructure.slipway.dev/in-place-updates=enabled")
 	kcp := strings.TrimSpace(p.mustKubectl("", "get", "kubeadmcontrolplane", "-o", "name"))
 	// There is no fourth host.
@@ -53,16 +53,16 @@ func TestControlPlaneInPlace(t *testing.T) {
 
 	host := awaitControlPlaneStep(p, "upgrade: kubeadm")
 	p.t.Logf("cutting the power of %s after %.0fs", host, time.Since(begin).Seconds())
-	p.must(time.Minute, "host", "power-cycle", host)
-	p.eventually(8*time.Minute, "three nodes of v1.36.3, each up to date", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
+	p.must("host", "power-cycle", host)
+	p.eventually("three nodes of v1.36.3, each up to date", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
 		return differs("3 3 3", p.mustKubectl("", "get", kcp, "-o", "jsonpath={.status.replicas} {.status.upToDateReplicas} {.status.readyReplicas}"))
 	}))
 	took := time.Since(begin)
-	prober.AnswerAfter(t, time.Now(), time.Minute)
+	prober.AnswerAfter(t, time.Now())
 	gap, failures := prober.LongestGap(begin)
 	t.Logf("took %.0fs; the longest time without an answer was %.1fs, %d attempts failed", took.Seconds(), gap.Seconds(), len(failures))
-	// Once for the power cut; docs/ha.md has the sum.
-	if limit := live.Patience(2 * takeOverLimit); gap > limit {
+	// Once for the power cut, six times as long beside other tests; docs/ha.md has the sum.
+	if limit := 6 * 2 * takeOverLimit; gap > limit {
 		t.Errorf("the API was away for %s, longer than %s", gap, limit)
 	}
 	if after := identities(p); !slices.Equal(before, after) {
@@ -119,7 +119,7 @@ func upgradedControlPlane(p *plane, host string) {
 func awaitControlPlaneStep(p *plane, step string) string {
 	p.t.Helper()
 	said := map[string]string{}
-	for deadline := time.Now().Add(live.Patience(5 * time.Minute)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for ctx := p.context(); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 		for i := range 3 {
 			host := fmt.Sprintf("host-%d", i+1)
 			state, err := journal.Read(filepath.Join(p.StateDir, "hosts", host, "var/lib/slipway-agent/journal"))

@@ -19,6 +19,7 @@ import (
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooks/capi"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // gate is an extension that runs beside the plane, on the machine's loopback. It
@@ -109,11 +110,11 @@ func TestExtension(t *testing.T) {
 	}
 	p.apply("", localClass(t)+"---"+extensionConfig("live", answers.URL, answers.CA.PEM, "gate in (held,free)")+"---"+extensionConfig("dead", dead.URL, dead.CA.PEM, "gate=doomed"))
 	for name, want := range map[string]string{"live": "Discovered=true", "dead": "Discovered=false"} {
-		p.mustKubectl("", "wait", "--for=condition="+want, "extensionconfig/"+name, "--timeout=5m")
+		p.mustKubectl("", "wait", "--for=condition="+want, "extensionconfig/"+name, live.Waits())
 	}
 
 	p.apply("", gatedCluster("held")+"---"+gatedCluster("doomed")+"---"+gatedCluster("other"))
-	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/other", "--timeout=5m")
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/other", live.Waits())
 	if page := console.get(t, "/clusters"); !strings.Contains(page, `href="/clusters/default/other"`) {
 		t.Errorf("the console of `up --ui` does not show the cluster:\n%s", page)
 	}
@@ -137,8 +138,8 @@ func TestExtension(t *testing.T) {
 	g.mu.Lock()
 	g.open = true
 	g.mu.Unlock()
-	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/held", "--timeout=5m")
-	p.mustKubectl("", "delete", "cluster", "held", "--timeout=5m")
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/held", live.Waits())
+	p.mustKubectl("", "delete", "cluster", "held", live.Waits())
 	if got := strings.Join(g.order("held"), " "); got != "BeforeClusterCreate BeforeClusterDelete" {
 		t.Errorf("hooks called for the cluster: %s", got)
 	}
@@ -147,7 +148,7 @@ func TestExtension(t *testing.T) {
 	}
 	// Gone with its registration: what it blocked goes on.
 	p.mustKubectl("", "delete", "extensionconfig", "dead")
-	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/doomed", "--timeout=5m")
+	p.mustKubectl("", "wait", "--for=jsonpath={.spec.infrastructureRef.kind}=HostCluster", "cluster/doomed", live.Waits())
 }
 
 // localClass is the ClusterClass that `slipway up` brings with its first cluster.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
@@ -48,11 +47,11 @@ func TestControlPlaneIPv6(t *testing.T) {
 // withoutIPv4 takes IPv4 off a host, whose agent reaches the plane by IPv6 from then on.
 func (p *plane) withoutIPv4(host string) {
 	p.t.Helper()
-	p.must(time.Minute, "host", "shell", host, "--", "sh", "-c", `set -e
+	p.must("host", "shell", host, "--", "sh", "-c", `set -e
 sed -i 's|https://10.88.0.1:6443|https://[fd00:88::1]:6443|' /var/lib/slipway-agent/kubeconfig
 ip -4 addr flush dev eth0
 systemctl restart slipway-agent`)
-	p.eventually(2*time.Minute, host+" reports no address of IPv4", func(s status) string {
+	p.eventually(host+" reports no address of IPv4", func(s status) string {
 		for _, h := range s.Hosts {
 			if h.Name == host && (h.Phase != "Available" || len(h.Addresses) != 1 || !strings.HasPrefix(h.Addresses[0], "fd00:88::")) {
 				return fmt.Sprintf("it is %s and has %v", h.Phase, h.Addresses)
@@ -66,8 +65,8 @@ systemctl restart slipway-agent`)
 func (p *plane) familyLives(f family) {
 	t := p.t
 	p.endpoint = f.endpoint
-	p.must(15*time.Minute, append([]string{"cluster", "create", "local", "--control-planes", "3", "--endpoint", p.endpoint, "--wait"}, f.flags...)...)
-	p.eventually(5*time.Minute, "every node is ready", readyNodes(4))
+	p.must(append([]string{"cluster", "create", "local", "--control-planes", "3", "--endpoint", p.endpoint, "--wait"}, f.flags...)...)
+	p.eventually("every node is ready", readyNodes(4))
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T, *plane)
@@ -146,7 +145,7 @@ func (f family) podNetwork(t *testing.T, p *plane) {
 		"spec:\n  selector: {app: echo}\n  ports:", "spec:\n  ipFamilyPolicy: "+policy+"\n  selector: {app: echo}\n  ports:",
 		"      affinity:\n", "      tolerations: [{operator: Exists}]\n      affinity:\n", // There is one worker.
 	).Replace(live.Workload))
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 	bothAnswer(t, p)
 	services := strings.Fields(p.mustKubectl("local", "get", "service", "echo", "-o", "jsonpath={.spec.clusterIPs[*]}"))
 	services = slices.DeleteFunc(services, func(ip string) bool { return ip == "" })

@@ -17,6 +17,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/sdk/extension"
 	"github.com/slipway-dev/slipway/sdk/hooktest"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // policedCluster has no network of its own: a policy brings it.
@@ -124,7 +125,7 @@ func (l *lifecycle) explain(hook string) (run struct {
 }) {
 	l.t.Helper()
 	var e explanation
-	if err := json.Unmarshal([]byte(l.must(30*time.Second, "lifecycle", "explain", "prod", "-o", "json")), &e); err != nil {
+	if err := json.Unmarshal([]byte(l.must("lifecycle", "explain", "prod", "-o", "json")), &e); err != nil {
 		l.t.Fatal(err)
 	}
 	for _, r := range e.Runs {
@@ -149,7 +150,7 @@ func (l *lifecycle) explain(hook string) (run struct {
 // blockedAt waits until a hook's run holds the cluster back, with that in its message.
 func (l *lifecycle) blockedAt(hook, message string) {
 	l.t.Helper()
-	l.eventually(time.Minute, hook+" holds the cluster back", func(s status) string {
+	l.eventually(hook+" holds the cluster back", func(s status) string {
 		run := l.explain(hook)
 		if !run.Blocks || !strings.Contains(run.Message, message) {
 			return fmt.Sprintf("the run is %+v, want it to block with %q", run, message)
@@ -162,9 +163,9 @@ func (l *lifecycle) blockedAt(hook, message string) {
 }
 
 // passedAt waits until a hook's run has succeeded.
-func (l *lifecycle) passedAt(limit time.Duration, hook string) {
+func (l *lifecycle) passedAt(hook string) {
 	l.t.Helper()
-	l.eventually(limit, hook+" has passed", func(status) string { return differs("Succeeded", l.explain(hook).Phase) })
+	l.eventually(hook+" has passed", func(status) string { return differs("Succeeded", l.explain(hook).Phase) })
 }
 
 // TestLifecycle is the life of a Cluster under policies: nothing is made before what
@@ -186,7 +187,7 @@ func TestLifecycle(t *testing.T) {
 	l.up("--fast", "--no-cluster", "--hosts", "3")
 	l.apply("", localClass(t)+"---"+extensionConfig("recorder", beside.URL, beside.CA.PEM, ""))
 	for _, name := range []string{"recorder", "slipway-lifecycle"} {
-		l.mustKubectl("", "wait", "--for=condition=Discovered", "extensionconfig/"+name, "--timeout=5m")
+		l.mustKubectl("", "wait", "--for=condition=Discovered", "extensionconfig/"+name, live.Waits())
 	}
 	l.mustKubectl("", "create", "configmap", "flannel", "--from-file", filepath.Join("..", "..", "templates", "local", "flannel.yaml"))
 	l.apply("", policies())
@@ -229,7 +230,7 @@ func decidedUpon(t *testing.T, l *lifecycle) {
 	if run.Phase != "Failed" || run.States["ticket"] != "Failed" {
 		t.Errorf("explain -o json tells %+v", run)
 	}
-	text := l.must(30*time.Second, "lifecycle", "explain", "prod")
+	text := l.must("lifecycle", "explain", "prod")
 	for _, tells := range []string{"FAILED, holds the cluster back", "ticket  expression  Failed", "not done within 1s", "retry=ticket", "skip=ticket"} {
 		if !strings.Contains(text, tells) {
 			t.Errorf("explain does not tell %q:\n%s", tells, text)
@@ -240,18 +241,18 @@ func decidedUpon(t *testing.T, l *lifecycle) {
 	l.completes("ticket", "lifecycle", "retry", run.Name, "--step", "")
 
 	l.mustKubectl("", "annotate", "cluster", "prod", "ticket=4711")
-	l.must(30*time.Second, "lifecycle", "retry", run.Name, "--step", "ticket", "--reason", "there is one")
+	l.must("lifecycle", "retry", run.Name, "--step", "ticket", "--reason", "there is one")
 	l.blockedAt("BeforeClusterCreate", "there is no Secret default/lost")
 	l.completes("tell", "lifecycle", "skip", run.Name, "--step", "")
 	l.refused([]string{"lifecycle", "skip", run.Name, "--step", "ticket", "--reason", "none"}, `step "ticket" has ended already; the run is at step "tell"`)
-	l.must(30*time.Second, "lifecycle", "skip", run.Name, "--step", "tell", "--reason", "they know")
+	l.must("lifecycle", "skip", run.Name, "--step", "tell", "--reason", "they know")
 }
 
 // completes checks the only name that the shell is offered, beside flags.
 func (l *lifecycle) completes(want string, args ...string) {
 	l.t.Helper()
 	var names []string
-	for line := range strings.Lines(l.must(30*time.Second, append([]string{"__complete"}, args...)...)) {
+	for line := range strings.Lines(l.must(append([]string{"__complete"}, args...)...)) {
 		if !strings.HasPrefix(line, "--") && !strings.HasPrefix(line, ":") {
 			names = append(names, strings.TrimSpace(line))
 		}
@@ -267,16 +268,16 @@ func createdUponApproval(t *testing.T, l *lifecycle) {
 	if got := l.mustKubectl("", "get", "cluster", "prod", "-o", "jsonpath={.spec.infrastructureRef.kind}"); got != "" {
 		t.Errorf("the cluster was made before the approval: it has a %s", got)
 	}
-	l.must(time.Minute, "approve", "prod", "--reason", "change 4711")
-	l.passedAt(time.Minute, "BeforeClusterCreate")
+	l.must("approve", "prod", "--reason", "change 4711")
+	l.passedAt("BeforeClusterCreate")
 	if got := l.explain("BeforeClusterCreate").Decisions; !slices.Equal(got, []string{
 		"Retry ticket kubernetes-admin there is one", "Skip tell kubernetes-admin they know", "Approve go kubernetes-admin change 4711",
 	}) {
 		t.Errorf("decisions: %q", got)
 	}
 	// Nodes are Ready only with a network.
-	l.eventually(5*time.Minute, "two nodes of v1.35.4", all(readyNodes(2), nodesOf("v1.35.4", 2)))
-	l.passedAt(time.Minute, "AfterControlPlaneInitialized")
+	l.eventually("two nodes of v1.35.4", all(readyNodes(2), nodesOf("v1.35.4", 2)))
+	l.passedAt("AfterControlPlaneInitialized")
 	if got := l.mustKubectl("prod", "get", "daemonset", "-n", "kube-flannel", "-o", "jsonpath={.items[*].metadata.managedFields[*].manager}"); !strings.Contains(got, "slipway-lifecycle-create") {
 		t.Errorf("the network is managed by %s", got)
 	}
@@ -290,9 +291,9 @@ func upgradedInWindow(t *testing.T, l *lifecycle) {
 	}
 	l.mustKubectl("", "patch", "lifecyclepolicy", "upgrade", "--type", "json", "-p",
 		`[{"op":"replace","path":"/spec/hooks/0/steps/0/window/schedule","value":"* * * * *"}]`)
-	l.passedAt(time.Minute, "BeforeClusterUpgrade")
-	l.eventually(8*time.Minute, "two nodes of v1.36.3", all(readyNodes(2), nodesOf("v1.36.3", 2)))
-	l.passedAt(2*time.Minute, "AfterClusterUpgrade")
+	l.passedAt("BeforeClusterUpgrade")
+	l.eventually("two nodes of v1.36.3", all(readyNodes(2), nodesOf("v1.36.3", 2)))
+	l.passedAt("AfterClusterUpgrade")
 
 	// The Job after the control plane ended before the first worker of the new version
 	// was made, and that after all of it began when no old one was left.
@@ -305,7 +306,7 @@ func upgradedInWindow(t *testing.T, l *lifecycle) {
 		t.Errorf("the Jobs ended at %s and %s, the new worker was made at %s", between.Ended["smoke"], after.Ended["smoke"], worker)
 	}
 	for run, version := range map[string]string{between.Name: "v1.35.4", after.Name: "v1.36.3"} {
-		if log := l.must(time.Minute, "lifecycle", "logs", run, "smoke"); !strings.Contains(log, "Kubernetes "+version) {
+		if log := l.must("lifecycle", "logs", run, "smoke"); !strings.Contains(log, "Kubernetes "+version) {
 			t.Errorf("the log of %s: %q", run, log)
 		}
 	}
@@ -318,10 +319,10 @@ func deletedOnceExported(t *testing.T, l *lifecycle) {
 	if got := l.mustKubectl("", "get", "machine", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}"); got != "" {
 		t.Errorf("machines are being deleted before the export: %s", got)
 	}
-	l.must(time.Minute, "approve", "prod")
-	l.mustKubectl("", "wait", "--for=delete", "cluster/prod", "--timeout=5m")
+	l.must("approve", "prod")
+	l.mustKubectl("", "wait", "--for=delete", "cluster/prod", live.Waits())
 	file := filepath.Join(t.TempDir(), "prod.tar.gz")
-	l.must(time.Minute, "lifecycle", "export", "prod", "-f", file)
+	l.must("lifecycle", "export", "prod", "-f", file)
 	if content := untar(t, file); !strings.Contains(content, "name: precious") || !strings.Contains(content, "key: value") {
 		t.Errorf("the archive holds\n%s", content)
 	}

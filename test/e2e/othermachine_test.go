@@ -9,12 +9,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -58,7 +58,7 @@ func TestClusterOnAnotherMachine(t *testing.T) {
 	})
 
 	kubectl(nil, "apply", "-f", "../../templates/local/clusterclass.yaml")
-	run("cluster", "create", "other", "--endpoint", rackEndpoint, "--pool", "pool=0", "--wait", "--timeout", live.Patience(3*time.Minute).String())
+	run("cluster", "create", "other", "--endpoint", rackEndpoint, "--pool", "pool=0", "--wait", "--timeout", poll.Limit().String())
 	if nodes := kubectl([]string{"other"}, "get", "node", "-o", "wide"); !strings.Contains(nodes, rackAddress) {
 		t.Errorf("nodes of the cluster: %s", nodes)
 	}

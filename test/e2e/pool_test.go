@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -37,9 +38,9 @@ func TestPool(t *testing.T) {
 	}
 	// One host is spare: for the surge, and in place of a dead one.
 	p.up("--fast", "--hosts", "4", "-f", file)
-	p.eventually(time.Minute, "three nodes of v1.35.4", all(readyNodes(3), poolReady(2), nodesOf("v1.35.4", 3)))
+	p.eventually("three nodes of v1.35.4", all(readyNodes(3), poolReady(2), nodesOf("v1.35.4", 3)))
 	p.apply("local", live.Workload+"---"+live.Budget+"---"+live.NodePort)
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 
 	for _, step := range []struct {
 		name string
@@ -61,16 +62,16 @@ func TestPool(t *testing.T) {
 
 func rollingUpgrade(t *testing.T, p *plane) {
 	prober := live.StartProber(t, p.Name, anyNode(p))
-	begin := prober.AnswerAfter(t, time.Now(), time.Minute)
+	begin := prober.AnswerAfter(t, time.Now())
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
-	host := joining(t, p, 5*time.Minute)
-	p.must(time.Minute, "host", "power-cycle", host)
+	host := joining(t, p)
+	p.must("host", "power-cycle", host)
 	machine := hostMachineOf(p, host)
 	if !strings.HasPrefix(machine, "local-pool-") {
 		t.Fatalf("the power of %s was cut, which is of %s", host, machine)
 	}
 	// The control plane is done, and maxUnavailable is 0: there are never fewer nodes.
-	p.eventually(5*time.Minute, "pool of v1.36.3", all(atLeastReady(p, 3), oneServes(p), nodesOf("v1.36.3", 3), readyNodes(3), poolReady(2)))
+	p.eventually("pool of v1.36.3", all(atLeastReady(p, 3), oneServes(p), nodesOf("v1.36.3", 3), readyNodes(3), poolReady(2)))
 	if now := hostMachineOf(p, host); now != machine {
 		t.Errorf("%s was of %s when its power was cut, and is of %q", host, machine, now)
 	}
@@ -83,16 +84,16 @@ func rollingUpgrade(t *testing.T, p *plane) {
 		t.Errorf("the Service did not answer at %s: %v", f.Begin.UTC().Format(time.TimeOnly), f.Err)
 	}
 	prober.End()
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 }
 
 // joining waits until kubeadm joins a host of the pool, and stops it there: it may be done
 // before the command that cuts the power has begun, on a machine with other work. The first
 // host it joins is the new control plane's.
-func joining(t *testing.T, p *plane, limit time.Duration) string {
+func joining(t *testing.T, p *plane) string {
 	t.Helper()
-	controlPlane := ""
-	for begin := time.Now(); time.Since(begin) < live.Patience(limit); time.Sleep(100 * time.Millisecond) {
+	controlPlane, joins := "", ""
+	poll.True(t, "kubeadm joins a host of the pool", func() bool {
 		for _, pid := range p.ProcessesOn("[^/]+", "kubeadm") {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
@@ -105,13 +106,13 @@ func joining(t *testing.T, p *plane, limit time.Duration) string {
 				if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 					continue // it was quicker; another host comes
 				}
-				t.Logf("kubeadm joins %s: %.1fs", host[1], time.Since(begin).Seconds())
-				return host[1]
+				joins = host[1]
+				return true
 			}
 		}
-	}
-	t.Fatalf("kubeadm joined no host of the pool within %s", limit)
-	return ""
+		return false
+	})
+	return joins
 }
 
 // atLeastReady fails the test when fewer nodes than n are ready.
@@ -146,14 +147,14 @@ func deadHost(t *testing.T, p *plane) {
 	dead := aWorker(p)
 	machine := hostMachineOf(p, dead)
 	p.apply("", poolHealthCheck)
-	p.must(time.Minute, "host", "power-off", dead)
-	p.eventually(4*time.Minute, "the spare host took over", all(readyNodes(3), poolReady(2), withoutNode(dead), func(status) string {
+	p.must("host", "power-off", dead)
+	p.eventually("the spare host took over", all(readyNodes(3), poolReady(2), withoutNode(dead), func(status) string {
 		return differs("", p.mustKubectl("", "get", "machine", machine, "--ignore-not-found", "-o", "name"))
 	}))
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 
-	p.must(time.Minute, "host", "power-on", dead)
-	p.eventually(2*time.Minute, "the dead host is back and clean", func(s status) string {
+	p.must("host", "power-on", dead)
+	p.eventually("the dead host is back and clean", func(s status) string {
 		if why := withoutNode(dead)(s); why != "" {
 			t.Error(why)
 		}

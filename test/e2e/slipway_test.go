@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/test/live"
 )
@@ -104,19 +105,24 @@ func newPlane(t *testing.T, hosts int) *plane {
 		if t.Failed() {
 			p.dump()
 		}
-		if out, err := p.run(time.Minute, "down", "--purge", "--yes"); err != nil {
+		if out, err := p.run("down", "--purge", "--yes"); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
 	})
 	return p
 }
 
-// run runs slipway and returns what it printed. The limits of all waits are those of an
-// idle machine, see live.Patience.
-func (p *plane) run(limit time.Duration, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), live.Patience(limit))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.StateDir}, args...)...)
+// context ends shortly before the run does. Commands that clean up after the test have no limit.
+func (p *plane) context() context.Context {
+	if p.t.Context().Err() != nil {
+		return context.Background()
+	}
+	return poll.Context(p.t)
+}
+
+// run runs slipway and returns what it printed.
+func (p *plane) run(args ...string) (string, error) {
+	cmd := exec.CommandContext(p.context(), filepath.Join(p.bin, "slipway"), append([]string{"--state-dir", p.StateDir}, args...)...)
 	cmd.Env = p.Environ()
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -128,9 +134,9 @@ func (p *plane) run(limit time.Duration, args ...string) (string, error) {
 }
 
 // must is run for what has to succeed.
-func (p *plane) must(limit time.Duration, args ...string) string {
+func (p *plane) must(args ...string) string {
 	p.t.Helper()
-	out, err := p.run(limit, args...)
+	out, err := p.run(args...)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -140,14 +146,14 @@ func (p *plane) must(limit time.Duration, args ...string) string {
 func (p *plane) up(args ...string) {
 	p.t.Helper()
 	begin := time.Now()
-	p.must(5*time.Minute, append(append([]string{"up"}, p.Flags()...), args...)...)
+	p.must(append(append([]string{"up"}, p.Flags()...), args...)...)
 	p.t.Logf("slipway up: %.1fs", time.Since(begin).Seconds())
 }
 
 func (p *plane) status() status {
 	p.t.Helper()
 	var s status
-	if err := json.Unmarshal([]byte(p.must(30*time.Second, "status", "-o", "json")), &s); err != nil {
+	if err := json.Unmarshal([]byte(p.must("status", "-o", "json")), &s); err != nil {
 		p.t.Fatal(err)
 	}
 	return s
@@ -155,25 +161,25 @@ func (p *plane) status() status {
 
 // eventually follows the status until nothing is missing. One program shows it all the
 // while: to start one for each look took more of the processors than what was waited for.
-func (p *plane) eventually(limit time.Duration, what string, missing func(status) string) status {
+func (p *plane) eventually(what string, missing func(status) string) status {
 	p.t.Helper()
 	begin := time.Now()
-	ctx, cancel := context.WithTimeout(p.t.Context(), live.Patience(limit))
+	ctx, cancel := context.WithCancel(poll.Context(p.t))
 	shown := p.follow(ctx)
 	defer func() {
 		cancel()
 		for range shown { // until its program has ended
 		}
 	}()
-	why := "no status"
-	for s := range shown {
-		if why = missing(s); why == "" {
+	why, last := "no status", status{}
+	for last = range shown {
+		if why = missing(last); why == "" {
 			p.t.Logf("%s: %.1fs", what, time.Since(begin).Seconds())
-			return s
+			return last
 		}
 	}
-	p.t.Fatalf("%s: not after %s: %s\n%+v", what, live.Patience(limit), why, p.status())
-	return status{}
+	p.t.Fatalf("%s: not before the run ends: %s\n%+v", what, why, last)
+	return last
 }
 
 // kubectl against the plane, or against a workload cluster when one is named.
@@ -182,7 +188,7 @@ func (p *plane) kubectl(cluster string, args ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command(filepath.Join(p.bin, "kubectl"), args...)
+	cmd := exec.CommandContext(p.context(), filepath.Join(p.bin, "kubectl"), args...)
 	cmd.Env = append(p.Environ(), "KUBECONFIG="+path)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -199,7 +205,7 @@ func (p *plane) kubeconfig(cluster string) (string, error) {
 	} else if p.own != "" {
 		return p.own, nil
 	}
-	out, err := p.run(30*time.Second, args...)
+	out, err := p.run(args...)
 	path := strings.TrimSpace(out)
 	if cluster == "" {
 		p.own = path
@@ -230,7 +236,7 @@ func (p *plane) apply(cluster, manifest string) {
 // dump shows what an operator would look at.
 func (p *plane) dump() {
 	for _, args := range [][]string{{"status", "-o", "wide"}, {"host", "list", "-o", "wide"}} {
-		out, err := p.run(30*time.Second, args...)
+		out, err := p.run(args...)
 		p.t.Logf("slipway %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
 	for _, cluster := range []string{"", "local"} {

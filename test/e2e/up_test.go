@@ -48,7 +48,7 @@ func TestUp(t *testing.T) {
 			return
 		}
 	}
-	p.must(time.Minute, "down", "--purge", "--yes")
+	p.must("down", "--purge", "--yes")
 	before.AssertUnchanged(t)
 	if _, err := os.Stat(p.StateDir); !os.IsNotExist(err) {
 		t.Errorf("the state directory is still there after down --purge: %v", err)
@@ -98,7 +98,7 @@ func all(checks ...func(status) string) func(status) string {
 }
 
 func threeNodes(t *testing.T, p *plane) {
-	s := p.eventually(2*time.Minute, "three ready nodes", all(readyNodes(3), poolReady(2)))
+	s := p.eventually("three ready nodes", all(readyNodes(3), poolReady(2)))
 	cluster := s.Clusters[0]
 	if cluster.ControlPlane != (replicas{1, 1}) || cluster.Phase != "Provisioned" {
 		t.Errorf("control plane %+v, phase %s", cluster.ControlPlane, cluster.Phase)
@@ -143,7 +143,7 @@ func columns(t *testing.T, p *plane) {
 
 func service(t *testing.T, p *plane) {
 	p.apply("local", live.Workload)
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 	nodes := strings.Fields(p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[*].spec.nodeName}"))
 	if len(nodes) != 2 || nodes[0] == nodes[1] {
 		t.Fatalf("pods run on %v", nodes)
@@ -178,12 +178,12 @@ func scalePool(p *plane, n int) {
 
 func scaleUp(_ *testing.T, p *plane) {
 	scalePool(p, 3)
-	p.eventually(90*time.Second, "one more ready node", all(readyNodes(4), poolReady(3)))
+	p.eventually("one more ready node", all(readyNodes(4), poolReady(3)))
 }
 
 func scaleDown(t *testing.T, p *plane) {
 	scalePool(p, 2)
-	s := p.eventually(2*time.Minute, "drained, removed and the host available", all(readyNodes(3), poolReady(2), func(s status) string {
+	s := p.eventually("drained, removed and the host available", all(readyNodes(3), poolReady(2), func(s status) string {
 		for _, host := range s.Hosts {
 			if host.Phase == "Available" && host.ClaimedBy == "" {
 				return ""
@@ -191,7 +191,7 @@ func scaleDown(t *testing.T, p *plane) {
 		}
 		return fmt.Sprintf("no host is available: %+v", s.Hosts)
 	}))
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 	var events string
 	if events = p.mustKubectl("", "get", "events", "-A"); !strings.Contains(events, "SuccessfulDrainNode") {
 		t.Errorf("core did not drain the node:\n%s\n%+v", events, s)
@@ -241,8 +241,8 @@ func powerCycle(t *testing.T, p *plane) {
 		return p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.status.nodeInfo.bootID}")
 	}
 	before := nodeBoot()
-	p.must(time.Minute, "host", "power-cycle", worker)
-	p.eventually(90*time.Second, "back after the power-cycle", all(nodeReady(worker, true), readyNodes(3), func(status) string {
+	p.must("host", "power-cycle", worker)
+	p.eventually("back after the power-cycle", all(nodeReady(worker, true), readyNodes(3), func(status) string {
 		node, host := nodeBoot(), p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.bootID}")
 		if node == before || host != node {
 			return fmt.Sprintf("boot was %s, the Node says %s, the Host says %s", before, node, host)
@@ -265,12 +265,12 @@ func cutAndHeal(t *testing.T, p *plane) {
 	level.Deep(t)
 	worker := aWorker(p)
 	server := watched(t, p)
-	p.must(time.Minute, "host", "cut", worker)
-	p.eventually(2*time.Minute, "not ready behind the cut", nodeReady(worker, false))
-	p.eventually(2*time.Minute, "the alert fires", func(status) string { return firing(t, server, worker) })
-	p.must(time.Minute, "host", "heal", worker)
-	p.eventually(time.Minute, "ready again", nodeReady(worker, true))
-	p.eventually(time.Minute, "the alert ends", func(status) string { return firing(t, server) })
+	p.must("host", "cut", worker)
+	p.eventually("not ready behind the cut", nodeReady(worker, false))
+	p.eventually("the alert fires", func(status) string { return firing(t, server, worker) })
+	p.must("host", "heal", worker)
+	p.eventually("ready again", nodeReady(worker, true))
+	p.eventually("the alert ends", func(status) string { return firing(t, server) })
 }
 
 // dashboards is the folder of those for Grafana.
@@ -315,14 +315,14 @@ func killPlane(t *testing.T, p *plane) {
 	pid := p.status().Plane.PID
 	p.mustKubectl("", "create", "configmap", "survivor", "--from-literal=a=b")
 	live.Kill(t, pid)
-	p.eventually(time.Minute, "its supervisor starts it again", func(s status) string {
+	p.eventually("its supervisor starts it again", func(s status) string {
 		if s.Plane.PID == pid || !s.Plane.Ready {
 			return fmt.Sprintf("plane %+v", s.Plane)
 		}
 		return ""
 	})
 	p.mustKubectl("", "get", "configmap", "survivor")
-	p.eventually(time.Minute, "the cluster as it was", all(readyNodes(3), poolReady(2)))
+	p.eventually("the cluster as it was", all(readyNodes(3), poolReady(2)))
 }
 
 func downAndUp(t *testing.T, p *plane) {
@@ -334,7 +334,7 @@ func downAndUp(t *testing.T, p *plane) {
 		return ids
 	}
 	before := boots()
-	p.must(time.Minute, "down")
+	p.must("down")
 	restoreBackup(t, p)
 	p.up("--fast")
 	for id := range boots() {
@@ -373,8 +373,8 @@ func restoreBackup(t *testing.T, p *plane) {
 }
 
 func deleteCluster(_ *testing.T, p *plane) {
-	p.mustKubectl("", "delete", "cluster", "local", "--timeout=5m")
-	p.eventually(2*time.Minute, "every host available", func(s status) string {
+	p.mustKubectl("", "delete", "cluster", "local", live.Waits())
+	p.eventually("every host available", func(s status) string {
 		if len(s.Clusters) != 0 {
 			return "the cluster is still there"
 		}

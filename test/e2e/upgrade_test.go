@@ -49,31 +49,31 @@ func TestUpgradeInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--hosts", "4", "-f", file)
-	p.eventually(time.Minute, "three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
+	p.eventually("three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
 
 	// A kubelet must not be newer than its API server.
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
-	p.eventually(5*time.Minute, "control plane of v1.36.3", all(readyNodes(3), nodesOf("v1.36.3", 1)))
+	p.eventually("control plane of v1.36.3", all(readyNodes(3), nodesOf("v1.36.3", 1)))
 	p.apply("local", live.Workload+"---"+live.Budget)
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 
 	worker := workerOf(p, "v1.35.4")
 	machine := hostMachineOf(p, worker)
 	refusedBeforeTheDrain(p, worker, machine)
 	before := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}")
 	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
-	p.eventually(3*time.Minute, "worker of v1.36.3", all(oneServes(p), func(status) string {
+	p.eventually("worker of v1.36.3", all(oneServes(p), func(status) string {
 		return differs("v1.36.3 True", p.mustKubectl("", "get", "hostmachine", machine, "-o",
 			`jsonpath={.status.version} {.status.conditions[?(@.type=="UpToDate")].status}`))
 	}))
-	p.eventually(time.Minute, "the node serves again", all(readyNodes(3), nodesOf("v1.36.3", 2), oneServes(p)))
+	p.eventually("the node serves again", all(readyNodes(3), nodesOf("v1.36.3", 2), oneServes(p)))
 	if got := p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}{.metadata.annotations.slipway\\.dev/cordoned-for-upgrade}"); got != "" {
 		t.Errorf("the Node is left cordoned: %q", got)
 	}
 	if after := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}"); after != before {
 		t.Errorf("the Machine was %s and is %s", before, after)
 	}
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 
 	rebooted(p, worker, machine)
 	upgradedThroughAPowerCut(p)
@@ -84,13 +84,13 @@ func TestUpgradeInPlace(t *testing.T) {
 func refusedBeforeTheDrain(p *plane, worker, machine string) {
 	p.t.Helper()
 	flags := func(script string) {
-		p.must(time.Minute, "host", "shell", worker, "--", "sh", "-c", script+" /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet")
+		p.must("host", "shell", worker, "--", "sh", "-c", script+" /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet")
 	}
 	const gate = "--feature-gates=InTreePluginPortworxUnregister=true "
 	flags(`sed -i 's/ARGS="/ARGS="` + gate + `/'`)
-	p.eventually(time.Minute, "the kubelet takes the gate", nodeReady(worker, true))
+	p.eventually("the kubelet takes the gate", nodeReady(worker, true))
 	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
-	p.eventually(3*time.Minute, "the upgrade is refused", func(status) string {
+	p.eventually("the upgrade is refused", func(status) string {
 		message := p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="UpToDate")].message}`)
 		if !strings.Contains(message, "the kubelet of v1.36.3 would not start") || !strings.Contains(message, "unrecognized feature gate: InTreePluginPortworxUnregister") {
 			return "UpToDate says " + message
@@ -113,8 +113,8 @@ func upgradedThroughAPowerCut(p *plane) {
 	machine := hostMachineOf(p, worker)
 	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
 	p.t.Logf("cutting the power during step %q", awaitSwitch(p, worker))
-	p.must(time.Minute, "host", "power-cycle", worker)
-	p.eventually(3*time.Minute, "upgraded in spite of the power cut", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
+	p.must("host", "power-cycle", worker)
+	p.eventually("upgraded in spite of the power cut", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
 		return differs("True, schedulable ", p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="UpToDate")].status}`)+
 			", schedulable "+p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}"))
 	}))
@@ -126,7 +126,7 @@ func upgradedThroughAPowerCut(p *plane) {
 func awaitSwitch(p *plane, host string) string {
 	p.t.Helper()
 	file := filepath.Join(p.StateDir, "hosts", host, "var/lib/slipway-agent/journal")
-	for deadline := time.Now().Add(live.Patience(2 * time.Minute)); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for ctx := p.context(); ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 		state, err := journal.Read(file)
 		if err != nil {
 			p.t.Fatal(err)
@@ -147,7 +147,7 @@ func rebooted(p *plane, worker, machine string) {
 	}
 	before := boot()
 	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"reboots":2}}`)
-	p.eventually(2*time.Minute, "rebooted and ready", all(nodeReady(worker, true), func(status) string {
+	p.eventually("rebooted and ready", all(nodeReady(worker, true), func(status) string {
 		if now := boot(); now == before {
 			return "the Node still tells the boot ID " + before
 		}

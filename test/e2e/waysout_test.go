@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/test/live"
@@ -24,9 +23,9 @@ func TestWaysOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--hosts", "3", "-f", file)
-	p.eventually(2*time.Minute, "three ready nodes", all(readyNodes(3), poolReady(1)))
+	p.eventually("three ready nodes", all(readyNodes(3), poolReady(1)))
 	p.apply("local", live.Workload)
-	p.mustKubectl("local", "rollout", "status", "deployment/echo", "--timeout=5m")
+	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 	for _, step := range []struct {
 		name string
 		run  func(*testing.T, *plane)
@@ -50,7 +49,7 @@ func TestWaysOut(t *testing.T) {
 // hostReason waits until the Host has that phase, and that reason of Ready.
 func hostReason(p *plane, host, want string) {
 	p.t.Helper()
-	p.eventually(2*time.Minute, host+" is "+want, func(status) string {
+	p.eventually(host+" is "+want, func(status) string {
 		got, err := p.kubectl("", "get", "host", host, "-o", `jsonpath={.status.phase} {.status.conditions[?(@.type=="Ready")].reason}: {.status.conditions[?(@.type=="Ready")].message}`)
 		if err != nil {
 			return err.Error()
@@ -69,7 +68,7 @@ func request(p *plane, args ...string) (phase, message string, done bool) {
 		Phase, Message string
 		Done           bool
 	}
-	out := p.must(3*time.Minute, append([]string{"host"}, append(args, "-o", "json")...)...)
+	out := p.must(append([]string{"host"}, append(args, "-o", "json")...)...)
 	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 {
 		p.t.Fatalf("%q prints %q (%v)", args, out, err)
 	}
@@ -96,7 +95,7 @@ func forced(p *plane, objects ...string) {
 // enrolledAgain does what docs/hosts.md says of a host whose Host was deleted.
 func enrolledAgain(p *plane, host string) {
 	p.t.Helper()
-	p.on(host, "sh", "-ec", p.must(time.Minute, "host", "token", host, "--join-command"))
+	p.on(host, "sh", "-ec", p.must("host", "token", host, "--join-command"))
 	agent(p, host, "systemctl stop slipway-agent; rm -f client.pem enrollment.crt; systemctl start slipway-agent")
 }
 
@@ -107,7 +106,7 @@ func forgotten(p *plane, host, workers string, replicas int, do func()) {
 	machine := hostMachineOf(p, host)
 	owner := p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.metadata.ownerReferences[?(@.kind=="Machine")].name}`)
 	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"paused":true}}`)
-	p.eventually(time.Minute, "paused", func(status) string {
+	p.eventually("paused", func(status) string {
 		return differs("True", p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="Paused")].status}`))
 	})
 	forced(p, "machine/"+owner, "hostmachine/"+machine)
@@ -132,7 +131,7 @@ func givenBack(_ *testing.T, p *plane) {
 		p.t.Errorf("the host was of %s, and is of %s", machine, now)
 	}
 	assertUnmoved(p, worker, node, pods)
-	p.eventually(2*time.Minute, "the cluster is whole", all(readyNodes(3), poolReady(1)))
+	p.eventually("the cluster is whole", all(readyNodes(3), poolReady(1)))
 }
 
 // ofDeployment is the host of the only machine of the MachineDeployment: of a pool core deletes the Node with the HostMachine.
@@ -154,7 +153,7 @@ func madeAgain(_ *testing.T, p *plane) {
 	forgotten(p, worker, "machineDeployments", 0, func() { forced(p, "host/"+worker) })
 	enrolledAgain(p, worker)
 	hostReason(p, worker, "Quarantined PreviousClaim")
-	if _, err := p.run(time.Minute, "host", "adopt", worker); err == nil || !strings.Contains(err.Error(), "--cluster") {
+	if _, err := p.run("host", "adopt", worker); err == nil || !strings.Contains(err.Error(), "--cluster") {
 		p.t.Errorf("adopt without a cluster: %v", err)
 	}
 	for range 2 {
@@ -162,7 +161,7 @@ func madeAgain(_ *testing.T, p *plane) {
 			p.t.Errorf("adopt: %s, %q, done %t", phase, message, done)
 		}
 	}
-	p.eventually(time.Minute, "its Machine has the Node", func(status) string {
+	p.eventually("its Machine has the Node", func(status) string {
 		return differs("Running "+worker+" Running", p.mustKubectl("", "get", "machine", "adopted", "-o", "jsonpath={.status.phase} {.status.nodeRef.name}")+
 			" "+p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase}"))
 	})
@@ -195,7 +194,7 @@ func resetAfterRestore(_ *testing.T, p *plane) {
 		}
 	}
 	backup := restoredHost(p, free)
-	p.must(5*time.Minute, "cluster", "scale", "local", "--pool", "pool=2", "--wait")
+	p.must("cluster", "scale", "local", "--pool", "pool=2", "--wait")
 	agent(p, free, "systemctl stop slipway-agent")
 	forgotten(p, free, "machinePools", 1, func() {
 		forced(p, "host/"+free)
@@ -208,7 +207,7 @@ func resetAfterRestore(_ *testing.T, p *plane) {
 	}
 
 	agent(p, free, "systemctl stop slipway-agent")
-	p.eventually(2*time.Minute, "the agent is away", func(status) string {
+	p.eventually("the agent is away", func(status) string {
 		return differs("False", p.mustKubectl("", "get", "host", free, "-o", `jsonpath={.status.conditions[?(@.type=="AgentConnected")].status}`))
 	})
 	if _, message, done := request(p, "reset", free); done || !strings.Contains(message, "the request is recorded") {
@@ -216,7 +215,7 @@ func resetAfterRestore(_ *testing.T, p *plane) {
 	}
 	agent(p, free, "systemctl start slipway-agent")
 	hostReason(p, free, "Available Available")
-	if _, err := p.run(time.Minute, "host", "reset", free); err == nil || !strings.Contains(err.Error(), "is clean") {
+	if _, err := p.run("host", "reset", free); err == nil || !strings.Contains(err.Error(), "is clean") {
 		p.t.Errorf("reset of a clean host: %v", err)
 	}
 }
@@ -226,7 +225,7 @@ func lostWhileANode(t *testing.T, p *plane) {
 	machine := hostMachineOf(p, worker)
 	node, pods := nodeOf(p, worker), podsOn(p, worker)
 	agent(p, worker, "systemctl stop slipway-agent; sed -i 's/:/;/' journal; systemctl start slipway-agent")
-	p.eventually(2*time.Minute, "the host says that its journal is lost", func(status) string {
+	p.eventually("the host says that its journal is lost", func(status) string {
 		return differs("False JournalLost", p.mustKubectl("", "get", "host", worker, "-o",
 			`jsonpath={.status.conditions[?(@.type=="RecordKept")].status} {.status.conditions[?(@.type=="RecordKept")].reason}`))
 	})
@@ -234,8 +233,8 @@ func lostWhileANode(t *testing.T, p *plane) {
 	if now := hostMachineOf(p, worker); now != machine {
 		t.Errorf("the host was of %s, and is of %s", machine, now)
 	}
-	p.must(5*time.Minute, "cluster", "scale", "local", "--pool", "pool=0")
-	p.eventually(5*time.Minute, worker+" is quarantined", func(status) string {
+	p.must("cluster", "scale", "local", "--pool", "pool=0")
+	p.eventually(worker+" is quarantined", func(status) string {
 		return differs("Quarantined", p.mustKubectl("", "get", "host", worker, "-o", "jsonpath={.status.phase}"))
 	})
 	if out := p.on(worker, "sh", "-c", "ls /etc/kubernetes /etc/cni/net.d 2>/dev/null; pidof kubelet || true"); strings.Contains(out, ".conf") {
@@ -251,7 +250,7 @@ func clearedOnce(p *plane, host string) {
 		p.t.Errorf("clear-quarantine: %s, %q", phase, message)
 	}
 	hostReason(p, host, "Available Available")
-	if _, err := p.run(time.Minute, "host", "clear-quarantine", host); err == nil || !strings.Contains(err.Error(), "is clean") {
+	if _, err := p.run("host", "clear-quarantine", host); err == nil || !strings.Contains(err.Error(), "is clean") {
 		p.t.Errorf("clear-quarantine of a clean host: %v", err)
 	}
 }
@@ -265,13 +264,13 @@ func lostWhileFree(t *testing.T, p *plane) {
 	}
 	agent(p, free, "systemctl stop slipway-agent; : >journal; systemctl start slipway-agent")
 	hostReason(p, free, "Quarantined RecordLost")
-	if out, err := p.run(3*time.Minute, "host", "reset", free); err == nil || !strings.Contains(err.Error(), "clear-quarantine") {
+	if out, err := p.run("host", "reset", free); err == nil || !strings.Contains(err.Error(), "clear-quarantine") {
 		t.Errorf("reset of a host without a record: %s, %v", out, err)
 	}
 	clearedOnce(p, free)
 	started := p.mustKubectl("", "get", "lease", "-n", "default", free, "-o", "jsonpath={.spec.renewTime}")
 	agent(p, free, "systemctl stop slipway-agent; rm journal; systemctl start slipway-agent")
-	p.eventually(time.Minute, "the agent is back", func(status) string {
+	p.eventually("the agent is back", func(status) string {
 		if p.mustKubectl("", "get", "lease", "-n", "default", free, "-o", "jsonpath={.spec.renewTime}") == started {
 			return "it has sent no heartbeat"
 		}

@@ -1,15 +1,22 @@
 package live
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
+
+// Waits has a command of kubectl wait until shortly before the run ends.
+func Waits() string { return "--timeout=" + poll.Limit().String() }
 
 // A Prober asks over and over whether something answers, and keeps the times at
 // which it did.
@@ -87,26 +94,23 @@ func (r *Prober) End() {
 
 // AnswerAfter waits for an attempt that began after the given time and succeeded,
 // and returns when it ended.
-func (r *Prober) AnswerAfter(t *testing.T, begin time.Time, limit time.Duration) time.Time {
+func (r *Prober) AnswerAfter(t *testing.T, begin time.Time) time.Time {
 	t.Helper()
-	for {
+	var end time.Time
+	poll.Until(t, "an answer", func() error {
 		r.mu.Lock()
-		var last error
+		defer r.mu.Unlock()
+		i := slices.IndexFunc(r.answers, func(a probeSpan) bool { return a.begin.After(begin) })
+		if i >= 0 {
+			end = r.answers[i].end
+			return nil
+		}
 		if n := len(r.failures); n > 0 {
-			last = r.failures[n-1].Err
+			return r.failures[n-1].Err
 		}
-		for _, a := range r.answers {
-			if a.begin.After(begin) {
-				r.mu.Unlock()
-				return a.end
-			}
-		}
-		r.mu.Unlock()
-		if time.Since(begin) > limit {
-			t.Fatalf("no answer for %s: %v", limit, last)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return errors.New("no attempt has ended")
+	})
+	return end
 }
 
 // LongestGap is the longest time between two answers since the given time, with the

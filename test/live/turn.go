@@ -28,16 +28,6 @@ const (
 	memoryPerHost = 2 << 30
 )
 
-// patience is by how much longer than on an idle machine a test waits for what must come:
-// others run beside it. A plane that starts in ten seconds took three minutes beside the
-// tests of packages and a linter on two cores.
-const patience = 6
-
-// Patience is the limit of a wait that takes so long at most on an idle machine. It ends a
-// test that hangs; what a user is promised about time is measured by the benchmarks, or by
-// a test that is Alone.
-func Patience(idle time.Duration) time.Duration { return patience * idle }
-
 // Alone is the weight of a test that runs without any other: one that measures seconds.
 const Alone = math.MaxInt
 

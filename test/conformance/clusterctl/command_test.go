@@ -10,13 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/slipway-dev/slipway/test/live"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
-
-// commandLimit is how long one run of clusterctl may take on an idle machine.
-const commandLimit = 2 * time.Minute
 
 // user is somebody who runs clusterctl: a home directory with a configuration, and
 // the kubeconfig of a management cluster, if any.
@@ -77,13 +73,11 @@ func (u *user) environ() []string {
 // try runs clusterctl and returns what it prints.
 func (u *user) try(args ...string) (stdout, stderr string, err error) {
 	u.t.Helper()
-	return u.tryContext(u.t.Context(), args...)
+	return u.tryContext(poll.Context(u.t), args...)
 }
 
 // tryContext kills clusterctl when the context ends.
 func (u *user) tryContext(ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, live.Patience(commandLimit))
-	defer cancel()
 	cmd := exec.CommandContext(ctx, shared.clusterctl, args...)
 	cmd.Env = append(u.environ(), "PATH=/nonexistent")
 	var out, errs bytes.Buffer

@@ -2,7 +2,6 @@ package clusterctl
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/slipway-dev/slipway/test/live"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 // The tests of this package run the commands of docs/clusterctl.md as they stand there,
@@ -153,9 +152,7 @@ func (u *user) follow(section, containing string, replace ...string) string {
 			u.t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(u.t.Context(), live.Patience(commandLimit))
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", script)
+	cmd := exec.CommandContext(poll.Context(u.t), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = u.home
 	cmd.Env = slices.Concat(os.Environ(), u.environ(), []string{"PATH=" + path + ":/usr/bin:/bin"})
 	cmd.WaitDelay = time.Second // what the shell started may hold its output

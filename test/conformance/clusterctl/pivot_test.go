@@ -82,7 +82,7 @@ func TestPivot(t *testing.T) {
 	}
 	p.t, home.t, away.t = t, t, t
 	p.prober.End()
-	home.kubectl("", "delete", "cluster", "local", "--timeout=5m")
+	home.kubectl("", "delete", "cluster", "local", live.Waits())
 	p.available(home, 4)
 }
 
@@ -101,7 +101,7 @@ func (p *pivot) startWorkload() {
 	}
 	workload := &user{t: p.t, kubeconfig: p.home.slipway("kubeconfig", "local")}
 	workload.kubectl(strings.Join([]string{live.Workload, live.Budget, live.NodePort}, "---"), "apply", "-f", "-")
-	workload.kubectl("", "rollout", "status", "deployment/echo", "--timeout=5m")
+	workload.kubectl("", "rollout", "status", "deployment/echo", live.Waits())
 	var addresses []string
 	for _, h := range hosts(p.t, p.home) {
 		for _, a := range h.Status.Addresses {
@@ -111,7 +111,7 @@ func (p *pivot) startWorkload() {
 		}
 	}
 	p.prober = live.StartProber(p.t, p.home.Name, live.AskNodePort(addresses))
-	p.prober.AnswerAfter(p.t, time.Now(), live.Patience(time.Minute))
+	p.prober.AnswerAfter(p.t, time.Now())
 }
 
 // handOver has the agents prepare to go to another plane, as docs/clusterctl.md tells.
@@ -149,7 +149,7 @@ func (p *pivot) moveAndKill(from, to *livePlane) {
 		}
 		done <- err
 	}()
-	to.kubectl("", "wait", "cluster/local", "--for=create", "--timeout=5m")
+	to.kubectl("", "wait", "cluster/local", "--for=create", live.Waits())
 	live.Kill(p.t, status.Plane.PID)
 	to.up()
 	if err := <-done; err != nil {

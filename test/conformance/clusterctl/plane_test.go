@@ -119,7 +119,7 @@ func TestTemplatesOnPlane(t *testing.T) {
 // await waits for all objects of a kind in a namespace, once there is one.
 func (u *user) await(namespace, what, condition string) {
 	u.t.Helper()
-	args := []string{"--kubeconfig", u.kubeconfig, "-n", namespace, "wait", what, condition, "--timeout=5m"}
+	args := []string{"--kubeconfig", u.kubeconfig, "-n", namespace, "wait", what, condition, live.Waits()}
 	if !strings.Contains(what, "/") {
 		args = append(args, "--all")
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/conformance/judge"
+	"github.com/slipway-dev/slipway/test/live"
 )
 
 // released is a provider of the release, as it runs in a management cluster.
@@ -69,7 +70,7 @@ func TestReleaseRunsAsPods(t *testing.T) {
 		t.Run(r.image, func(t *testing.T) {
 			u := *u
 			u.t = t
-			u.kubectl("", "-n", r.namespace, "rollout", "status", "deployment/"+r.deployment, "--timeout=5m")
+			u.kubectl("", "-n", r.namespace, "rollout", "status", "deployment/"+r.deployment, live.Waits())
 			pods := u.pods(r)
 			if len(pods) != 2 {
 				t.Fatalf("the pods are %v, want two", pods)
@@ -83,7 +84,7 @@ func TestReleaseRunsAsPods(t *testing.T) {
 			u.kubectl("", "-n", r.namespace, "delete", "pod", leader, "--grace-period=1")
 			u.refusedByWebhook(r) // the other one serves meanwhile
 			u.leader(r, leader)
-			u.kubectl("", "-n", r.namespace, "rollout", "status", "deployment/"+r.deployment, "--timeout=5m")
+			u.kubectl("", "-n", r.namespace, "rollout", "status", "deployment/"+r.deployment, live.Waits())
 
 			if restarts := u.kubectl("", "-n", r.namespace, "get", "pods", "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}"); restarts != "0 0" {
 				t.Errorf("the pods were started again %s times", restarts)
@@ -101,7 +102,7 @@ func TestReleaseRunsAsPods(t *testing.T) {
 		if got := u.kubectl("", "-n", "default", "get", "hosts.v1beta1.infrastructure.slipway.dev", "h1", "-o", "jsonpath={.apiVersion}"); got != "infrastructure.slipway.dev/v1beta1" {
 			t.Errorf("the Host is read in %q", got)
 		}
-		u.kubectl("", "-n", "default", "wait", "host/h1", "--for=condition=AgentConnected=false", "--timeout=5m")
+		u.kubectl("", "-n", "default", "wait", "host/h1", "--for=condition=AgentConnected=false", live.Waits())
 	})
 }
 
