@@ -420,10 +420,17 @@ func TestDrainLetsHandlersEnd(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- ext.Stop() }()
+	poll.Until(t, "the server takes no more connections", func() error {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(ext.URL, "https://"))
+		if err != nil {
+			return nil
+		}
+		return errors.Join(conn.Close(), errors.New("it still does"))
+	})
 	select {
 	case err := <-stopped:
 		t.Fatal("the server ended before its handler: ", err)
-	case <-time.After(50 * time.Millisecond):
+	default:
 	}
 	close(release)
 	if got := <-code; got != http.StatusOK {
