@@ -42,29 +42,20 @@ const (
 	maxBodyMemory = 2 * maxResponseBytes
 )
 
-// newRequest returns a request without a body. The header is its own: a transport
-// of the caller's may add to it.
-func newRequest(ctx context.Context, u *url.URL) *http.Request {
-	// one array for all, of which no header can reach into another one's part
-	values := []string{"application/json", "slipway-runtime-client", rand.Text()}
-	return (&http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{
-			"Content-Type":       values[0:1:1],
-			"User-Agent":         values[1:2:2],
-			hook.RequestIDHeader: values[2:3:3],
-		},
-	}).WithContext(ctx)
-}
-
-// setBody has request send body. It is read from memory by a type that net/http knows,
-// so that head and body are one record of TLS and one write: of any other reader it does
-// not know how long the next byte takes, and sends the head before (newTransferWriter
-// in net/http/transfer.go). GetBody lets the transport try another connection as long
-// as nothing of the request was sent.
-func setBody(request *http.Request, body []byte) {
-	request.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-	request.Body, request.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+// newRequest returns a request of body. It is read from memory by a type that net/http knows, so
+// that head and body are one record of TLS and one write, and the transport can try another
+// connection as long as nothing of the request was sent.
+func newRequest(ctx context.Context, u *url.URL, body []byte) (*http.Request, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	// not parsed again for each call
+	request.URL, request.Host = u, u.Host
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "slipway-runtime-client")
+	request.Header.Set(hook.RequestIDHeader, rand.Text())
+	return request, nil
 }
 
 // send sends a request. In HTTP/1.1 an answer belongs to a request only by its place
@@ -92,8 +83,8 @@ func (c *Client) answer(ctx context.Context, e *encoder, r *registry.Registratio
 		answer.Response = response
 		return answer, nil
 	}
-	var callErr *CallError
-	if r.FailurePolicy != runtimev1.FailurePolicyIgnore || !errors.As(err, &callErr) {
+	callErr, ok := errors.AsType[*CallError](err)
+	if r.FailurePolicy != runtimev1.FailurePolicyIgnore || !ok {
 		return answer, err
 	}
 	c.metrics.ignored.WithLabelValues(r.Name, string(callErr.Reason)).Inc()
@@ -177,8 +168,7 @@ func (c *Client) callWithBreaker(ctx context.Context, object objectKey, r *regis
 	}()
 	response, err := c.callOnce(ctx, r, d, payload)
 	panicked = false
-	var callErr *CallError
-	if errors.As(err, &callErr) {
+	if callErr, ok := errors.AsType[*CallError](err); ok {
 		c.breakers.done(r, object, callErr, callErr.blameless || callErr.aboutRequest())
 	} else {
 		c.breakers.done(r, object, nil, err != nil)
@@ -212,8 +202,8 @@ func (c *Client) callOnce(ctx context.Context, r *registry.Registration, d *hook
 	if callCtx.Err() != nil {
 		err = &CallError{Reason: ReasonTimeout, Err: err, message: fmt.Sprintf("no answer within %s", r.Timeout)}
 	}
-	var callErr *CallError
-	if !errors.As(err, &callErr) {
+	callErr, ok := errors.AsType[*CallError](err)
+	if !ok {
 		callErr = &CallError{Reason: ReasonUnreachable, Err: err, message: describe(err)}
 	}
 	callErr.Handler, callErr.Hook = r.Name, r.Hook
@@ -236,14 +226,11 @@ func (e *CallError) aboutRequest() bool {
 
 // exchange sends one request and decodes its response.
 func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook.Definition, payload []byte) (response hooksv1.ResponseObject, err error) {
-	transport, err := c.transports.roundTripper(r)
+	transport, err := c.transports.get(r)
 	if err != nil {
 		return nil, err
 	}
 	ctx, span := c.startSpan(ctx, r, d.Name)
-	request := newRequest(ctx, r.URL)
-	inject(ctx, span, request.Header)
-	setBody(request, payload)
 	start, status := time.Now(), 0
 	defer func() {
 		took := time.Since(start)
@@ -251,6 +238,11 @@ func (c *Client) exchange(ctx context.Context, r *registry.Registration, d *hook
 		c.metrics.observeCall(r.Name, d.Name, outcome(response, err), took, trace.SpanContextFromContext(ctx))
 		endSpan(span, status, err)
 	}()
+	request, err := newRequest(ctx, r.URL, payload)
+	if err != nil {
+		return nil, err
+	}
+	inject(ctx, span, request.Header)
 	answer, err := send(transport, request)
 	if err != nil {
 		return nil, err
@@ -431,12 +423,14 @@ func (e *encoder) encode(r *registry.Registration, conversion *hook.Conversion) 
 // status and the body of the answer, bounded like that of any call. It is for
 // checks of extensions: breaker, policy, conversion and metrics play no part.
 func (c *Client) Exchange(ctx context.Context, r *registry.Registration, body []byte) (int, []byte, error) {
-	transport, err := c.transports.roundTripper(r)
+	transport, err := c.transports.get(r)
 	if err != nil {
 		return 0, nil, err
 	}
-	request := newRequest(ctx, r.URL)
-	setBody(request, body)
+	request, err := newRequest(ctx, r.URL, body)
+	if err != nil {
+		return 0, nil, err
+	}
 	answer, err := send(transport, request)
 	if err != nil {
 		return 0, nil, err

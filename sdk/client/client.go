@@ -38,7 +38,7 @@ func New(options Options) (*Client, error) {
 	}
 	m, err := newMetrics(options.Metrics)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("client: metrics: %w", err)
 	}
 	c := &Client{options: options, metrics: m, budget: wire.NewBudget(maxBodyMemory)}
 	if options.Tracer != nil {

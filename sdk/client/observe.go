@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -83,18 +82,15 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	)
 }
 
-// register uses the collector that is registered already, if there is one: a
-// process that also runs upstream's client has two of the same names.
+// register replaces a collector by the one of the same name that is registered already, as when a
+// process also runs upstream's client.
 func register[C prometheus.Collector](registerer prometheus.Registerer, collector *C) error {
 	err := registerer.Register(*collector)
-	var exists prometheus.AlreadyRegisteredError
-	if errors.As(err, &exists) {
-		existing, ok := exists.ExistingCollector.(C)
-		if !ok {
-			return fmt.Errorf("client: metrics: %w", err)
+	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if same, ok := registered.ExistingCollector.(C); ok {
+			*collector = same
+			return nil
 		}
-		*collector = existing
-		return nil
 	}
 	return err
 }

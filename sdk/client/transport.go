@@ -10,11 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
+
+	"k8s.io/utils/lru"
 
 	"github.com/slipway-dev/slipway/sdk/internal/certs"
 	"github.com/slipway-dev/slipway/sdk/registry"
@@ -74,7 +75,6 @@ type transportKey struct {
 type transportEntry struct {
 	http.RoundTripper
 	base *http.Transport
-	used time.Time
 }
 
 // closeIdle closes the connections that are not in use.
@@ -93,11 +93,12 @@ type transports struct {
 	pair    *certs.KeyPair
 
 	mu      sync.Mutex
-	entries map[transportKey]*transportEntry
+	entries *lru.Cache
 }
 
 func newTransports(o *Options, m *metrics) (*transports, error) {
-	t := &transports{options: o, metrics: m, entries: map[transportKey]*transportEntry{}}
+	closeIdle := func(_ lru.Key, entry any) { entry.(*transportEntry).closeIdle() }
+	t := &transports{options: o, metrics: m, entries: lru.NewWithEvictionFunc(maxTransports, closeIdle)}
 	if o.CertFile != "" {
 		pair, err := certs.NewKeyPair(o.CertFile, o.KeyFile, t.reloaded)
 		if err != nil {
@@ -108,46 +109,28 @@ func newTransports(o *Options, m *metrics) (*transports, error) {
 	return t, nil
 }
 
-// get returns the transport for calls of u that trusts ca.
-func (t *transports) get(u *url.URL, ca []byte) (http.RoundTripper, error) {
+// get returns the transport for calls of a registration.
+func (t *transports) get(r *registry.Registration) (http.RoundTripper, error) {
 	if t.pair != nil {
 		// Looks at the files at most once a second; a change makes new transports.
 		t.pair.Get()
 	}
-	key := transportKey{host: u.Host, ca: sha256.Sum256(ca)}
+	key := transportKey{host: r.URL.Host, ca: sha256.Sum256(r.CABundle)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	entry, ok := t.entries[key]
-	if !ok {
-		base, err := t.build(ca)
-		if err != nil {
-			return nil, &CallError{Reason: ReasonUnreachable, Err: err, message: err.Error()}
-		}
-		entry = &transportEntry{base: base, RoundTripper: base}
-		if t.options.Transport != nil {
-			entry.RoundTripper = t.options.Transport(base)
-		}
-		t.evict()
-		t.entries[key] = entry
+	if known, ok := t.entries.Get(key); ok {
+		return known.(*transportEntry).RoundTripper, nil
 	}
-	entry.used = t.options.Now()
+	base, err := t.build(r.CABundle)
+	if err != nil {
+		return nil, &CallError{Reason: ReasonUnreachable, Err: err, message: err.Error()}
+	}
+	entry := &transportEntry{base: base, RoundTripper: base}
+	if t.options.Transport != nil {
+		entry.RoundTripper = t.options.Transport(base)
+	}
+	t.entries.Add(key, entry)
 	return entry.RoundTripper, nil
-}
-
-// evict makes room for one more entry.
-func (t *transports) evict() {
-	if len(t.entries) < maxTransports {
-		return
-	}
-	var oldest transportKey
-	var found *transportEntry
-	for key, entry := range t.entries {
-		if found == nil || entry.used.Before(found.used) {
-			oldest, found = key, entry
-		}
-	}
-	found.closeIdle()
-	delete(t.entries, oldest)
 }
 
 // reloaded makes new connections with a new client certificate.
@@ -155,7 +138,7 @@ func (t *transports) reloaded(r certs.Reload) {
 	result := "error"
 	if r.Err == nil {
 		result = "success"
-		t.forget()
+		t.entries.Clear()
 	}
 	t.metrics.reloads.WithLabelValues(result).Inc()
 	if t.options.OnReload != nil && !r.Again {
@@ -165,19 +148,7 @@ func (t *transports) reloaded(r certs.Reload) {
 
 // CloseIdleConnections closes the connections that no call uses, as http.Client does.
 // The client can go on being used.
-func (c *Client) CloseIdleConnections() { c.transports.forget() }
-
-// forget drops all transports: no connection that was made with the old certificate
-// is used for another call, those in use included.
-func (t *transports) forget() {
-	t.mu.Lock()
-	entries := t.entries
-	t.entries = map[transportKey]*transportEntry{}
-	t.mu.Unlock()
-	for _, entry := range entries {
-		entry.closeIdle()
-	}
-}
+func (c *Client) CloseIdleConnections() { c.transports.entries.Clear() }
 
 // build returns a transport to one extension. Connections are reused, and what may
 // be on them is judged, by net/http. No proxy, no redirects, no compression: a call
@@ -239,9 +210,4 @@ func (t *transports) dialContext() func(context.Context, string, string) (net.Co
 		},
 	}
 	return dialer.DialContext
-}
-
-// roundTripper returns the transport for a registration.
-func (t *transports) roundTripper(r *registry.Registration) (http.RoundTripper, error) {
-	return t.get(r.URL, r.CABundle)
 }

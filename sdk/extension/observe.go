@@ -176,7 +176,8 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		register(registerer, &m.running), register(registerer, &m.abandoned), register(registerer, &m.reloads))
 }
 
-// register replaces a collector by the one that another server of the process has registered.
+// register replaces a collector by the one of the same name that is registered already, as when a
+// process also runs another server.
 func register[C prometheus.Collector](registerer prometheus.Registerer, collector *C) error {
 	err := registerer.Register(*collector)
 	if registered, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {

@@ -168,13 +168,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, route *route, id
 // callTimeout returns the shorter of the handler's timeout and the one the caller
 // announces.
 func callTimeout(r *http.Request, timeout time.Duration) (time.Duration, error) {
-	if r.URL.RawQuery == "" {
-		return timeout, nil
-	}
-	value, ok := strings.CutPrefix(r.URL.RawQuery, "timeout=")
-	if !ok || strings.ContainsAny(value, "&%+;") {
-		value = r.URL.Query().Get("timeout")
-	}
+	value := r.URL.Query().Get("timeout")
 	if value == "" {
 		return timeout, nil
 	}

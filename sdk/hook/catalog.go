@@ -85,12 +85,12 @@ func (d *Definition) validate() error {
 	if !hookName.MatchString(d.Name.Hook) {
 		return fmt.Errorf("hook %s: invalid name: want an upper camel case identifier", d.Name)
 	}
-	if d.newRequest == nil {
+	if d.request == nil {
 		return nil // of an OpenAPI document, without types
 	}
 	seen := map[reflect.Type]bool{}
-	for _, object := range []any{d.NewRequest(), d.NewResponse()} {
-		if err := checkTags(reflect.TypeOf(object).Elem(), seen); err != nil {
+	for _, t := range []reflect.Type{d.request, d.response} {
+		if err := checkTags(t, seen); err != nil {
 			return fmt.Errorf("hook %s: %w", d.Name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"reflect"
 	"strings"
 	"time"
 
@@ -53,13 +54,10 @@ type Definition struct {
 	// <Hook>Request and <Hook>Response.
 	RequestKind, ResponseKind schema.GroupVersionKind
 
-	apiVersion  string
-	newRequest  func() runtime.Object
-	newResponse func() hooksv1.ResponseObject
-	copyRequest func(runtime.Object) (runtime.Object, bool)
-	isRequest   func(runtime.Object) bool
-	isResponse  func(hooksv1.ResponseObject) bool
-	identity    *Conversion
+	apiVersion string
+	// request and response are the types Q and R of the Hook.
+	request, response reflect.Type
+	identity          *Conversion
 }
 
 // Definition implements Any, for hooks whose types are not known at compile time.
@@ -74,24 +72,8 @@ func Define[Q, R any, PQ Request[Q], PR Response[R]](gv schema.GroupVersion, nam
 		RequestKind:  gv.WithKind(name + "Request"),
 		ResponseKind: gv.WithKind(name + "Response"),
 		apiVersion:   gv.String(),
-		newRequest:   func() runtime.Object { return PQ(new(Q)) },
-		newResponse:  func() hooksv1.ResponseObject { return PR(new(R)) },
-		copyRequest: func(request runtime.Object) (runtime.Object, bool) {
-			typed, ok := request.(PQ)
-			if !ok || typed == nil {
-				return nil, false
-			}
-			shallow := *typed
-			return PQ(&shallow), true
-		},
-		isRequest: func(request runtime.Object) bool {
-			typed, ok := request.(PQ)
-			return ok && typed != nil
-		},
-		isResponse: func(response hooksv1.ResponseObject) bool {
-			typed, ok := response.(PR)
-			return ok && typed != nil
-		},
+		request:      reflect.TypeFor[Q](),
+		response:     reflect.TypeFor[R](),
 	}
 	d.identity = &Conversion{newer: d, older: d}
 	return Hook[Q, R]{definition: d}
@@ -101,10 +83,14 @@ func Define[Q, R any, PQ Request[Q], PR Response[R]](gv schema.GroupVersion, nam
 func (h Hook[Q, R]) Definition() *Definition { return h.definition }
 
 // NewRequest returns an empty request.
-func (d *Definition) NewRequest() runtime.Object { return d.newRequest() }
+func (d *Definition) NewRequest() runtime.Object {
+	return reflect.New(d.request).Interface().(runtime.Object)
+}
 
 // NewResponse returns an empty response.
-func (d *Definition) NewResponse() hooksv1.ResponseObject { return d.newResponse() }
+func (d *Definition) NewResponse() hooksv1.ResponseObject {
+	return reflect.New(d.response).Interface().(hooksv1.ResponseObject)
+}
 
 // MarkRequest writes apiVersion and kind of the hook's request into request.
 func (d *Definition) MarkRequest(request runtime.Object) { d.mark(request, d.RequestKind) }
@@ -124,18 +110,31 @@ func (d *Definition) mark(object runtime.Object, kind schema.GroupVersionKind) {
 // CopyRequest returns a copy of request whose own fields can be set; what they
 // refer to is shared. It returns false if request is nil or of another type.
 func (d *Definition) CopyRequest(request runtime.Object) (runtime.Object, bool) {
-	return d.copyRequest(request)
+	if !d.IsRequest(request) {
+		return nil, false
+	}
+	copied := d.NewRequest()
+	reflect.ValueOf(copied).Elem().Set(reflect.ValueOf(request).Elem())
+	return copied, true
 }
 
 // IsRequest tells whether request is a non-nil request of the hook.
-func (d *Definition) IsRequest(request runtime.Object) bool { return d.isRequest(request) }
+func (d *Definition) IsRequest(request runtime.Object) bool { return isA(d.request, request) }
 
 // IsResponse tells whether response is a non-nil response of the hook.
-func (d *Definition) IsResponse(response hooksv1.ResponseObject) bool { return d.isResponse(response) }
+func (d *Definition) IsResponse(response hooksv1.ResponseObject) bool {
+	return isA(d.response, response)
+}
+
+// isA tells whether object is a pointer to a value of type t.
+func isA(t reflect.Type, object any) bool {
+	v := reflect.ValueOf(object)
+	return v.Kind() == reflect.Pointer && !v.IsNil() && v.Type().Elem() == t
+}
 
 // Blocking tells whether a response can ask to be called again later.
 func (d *Definition) Blocking() bool {
-	_, ok := d.newResponse().(hooksv1.RetryResponseObject)
+	_, ok := d.NewResponse().(hooksv1.RetryResponseObject)
 	return ok && !d.Meta.NonBlocking
 }
 

@@ -209,7 +209,7 @@ func (r *Registry) Match(ctx context.Context, name hook.GroupHook, object Object
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	sortByName(list)
+	slices.SortFunc(list, func(a, b *Registration) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
@@ -243,10 +243,6 @@ func (e *extension) of(name hook.GroupHook) []*Registration {
 		}
 	}
 	return list
-}
-
-func sortByName(list []*Registration) {
-	slices.SortFunc(list, func(a, b *Registration) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 const (
