@@ -2,17 +2,14 @@ package manager
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/controller/host"
+	"github.com/slipway-dev/slipway/internal/program"
 )
 
 // caInterval is how often the CA of the server of host bundles is read again.
@@ -27,11 +24,8 @@ func setupHostBundles(_ context.Context, mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	for _, collector := range server.Collectors() {
-		var already prometheus.AlreadyRegisteredError
-		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
-			return fmt.Errorf("register the metrics of host bundles: %w", err)
-		}
+	if err := program.RegisterMetrics(server.Collectors()...); err != nil {
+		return err
 	}
 	return mgr.Add(server)
 }

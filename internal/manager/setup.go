@@ -2,17 +2,14 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/controller/agentrelease"
@@ -84,16 +81,10 @@ func hostIndex(value func(*infrav1.Host) string) client.IndexerFunc {
 	}
 }
 
-// registerMetrics tolerates that another manager of this process came first.
+// registerMetrics registers the metrics of the provider's kinds; only the leader serves those of their state.
 func registerMetrics(reader client.Reader, elected <-chan struct{}) error {
 	leaders := program.WhileElected(elected, slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), host.Collectors(reader), agentrelease.Collectors())...)
-	for _, collector := range slices.Concat(leaders, extensionconfig.Collectors()) {
-		var already prometheus.AlreadyRegisteredError
-		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return nil
+	return program.RegisterMetrics(slices.Concat(leaders, extensionconfig.Collectors())...)
 }
 
 func concurrency(n int, o Options) controller.Options {

@@ -1,6 +1,8 @@
 package program
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/go-logr/logr"
@@ -56,4 +58,16 @@ func (c whileElected) Collect(ch chan<- prometheus.Metric) {
 		c.Collector.Collect(ch)
 	default:
 	}
+}
+
+// RegisterMetrics serves collectors with those of the process. One that is registered already is no error:
+// a process may run several managers.
+func RegisterMetrics(collectors ...prometheus.Collector) error {
+	for _, collector := range collectors {
+		err := metrics.Registry.Register(collector)
+		if _, registered := errors.AsType[prometheus.AlreadyRegisteredError](err); err != nil && !registered {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
 }

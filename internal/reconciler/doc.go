@@ -1,6 +1,6 @@
-// Package reconciler has what the provider's reconcilers do the same: Read tells which
-// objects are theirs, Cluster finds the Cluster of an object, Requests asks for all objects of
-// a list, Run plays ordered phases, Replan plans again on live objects before anything is
+// Package reconciler has what reconcilers of the provider and of the lifecycle engine do the same: Read tells which
+// objects are theirs, Cluster finds the Cluster of an object, Requests maps an event to the
+// objects of a list, Run plays ordered phases, Replan plans again on live objects before anything is
 // done, and Result says what follows from how phases ended. Written knows what this process
 // wrote and the cache does not show yet, and Observed how long a value has been the same by the
 // clock of this process: times in an object were written by another clock, which may be wrong.

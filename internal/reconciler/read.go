@@ -6,6 +6,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,14 +45,20 @@ func Cluster(ctx context.Context, c client.Reader, namespace, name string) (*clu
 	return cluster, nil
 }
 
-// Requests are those for all objects of a list.
-func Requests[T any, P interface {
-	*T
-	client.Object
-}](items []T) []ctrl.Request {
-	requests := make([]ctrl.Request, 0, len(items))
-	for i := range items {
-		requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(P(&items[i]))})
+// Requests lists objects and returns requests for those that keep takes; without keep for all. The
+// objects are the cache's own, so keep must not change them. What cannot be listed is logged and
+// requests nothing: nobody could repeat what maps an event to requests.
+func Requests[O client.Object](ctx context.Context, c client.Reader, list client.ObjectList, keep func(O) bool, options ...client.ListOption) []ctrl.Request {
+	if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List objects to reconcile", "list", fmt.Sprintf("%T", list))
+		return nil
 	}
+	var requests []ctrl.Request
+	_ = meta.EachListItem(list, func(item runtime.Object) error {
+		if o, ok := item.(O); ok && (keep == nil || keep(o)) {
+			requests = append(requests, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(o)})
+		}
+		return nil
+	})
 	return requests
 }

@@ -3,6 +3,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,9 @@ func broken(t *testing.T) client.Reader {
 	t.Helper()
 	return interceptor.NewClient(reader(t), interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errBroken
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
 			return errBroken
 		},
 	})
@@ -86,5 +90,28 @@ func TestCluster(t *testing.T) {
 	}
 	if cluster, err := reconciler.Cluster(t.Context(), broken(t), "ns", ""); cluster != nil || err != nil {
 		t.Errorf("without a name: %v, %v; want no question at all", cluster, err)
+	}
+}
+
+func TestRequests(t *testing.T) {
+	labelled := func(c *clusterv1.Cluster) bool { return c.Labels[clusterv1.WatchLabel] != "" }
+	cases := map[string]struct {
+		reader    client.Reader
+		namespace string
+		keep      func(*clusterv1.Cluster) bool
+		want      []ctrl.Request
+	}{
+		"all":               {reader(t), "ns", nil, []ctrl.Request{request("blue"), request("plain")}},
+		"some":              {reader(t), "ns", labelled, []ctrl.Request{request("blue")}},
+		"another namespace": {reader(t), "other", nil, nil},
+		"no answer":         {broken(t), "ns", nil, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := reconciler.Requests(t.Context(), c.reader, &clusterv1.ClusterList{}, c.keep, client.InNamespace(c.namespace))
+			if !slices.Equal(got, c.want) {
+				t.Errorf("requests are %v, want %v", got, c.want)
+			}
+		})
 	}
 }

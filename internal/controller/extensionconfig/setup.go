@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -18,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/slipway-dev/slipway/internal/reconciler"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
@@ -57,16 +58,7 @@ func (r *Reconciler) selected(o client.Object) bool {
 
 // injectedInto maps a Secret to the objects whose CA it holds.
 func (r *Reconciler) injectedInto(ctx context.Context, secret *metav1.PartialObjectMetadata) []reconcile.Request {
-	list := r.Kind.NewList()
-	if err := r.Client.List(ctx, list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List what a CA is injected into", "kind", r.Kind.Name)
-		return nil
-	}
-	var requests []reconcile.Request
-	for _, object := range r.Kind.Items(list) {
-		if object.GetAnnotations()[runtimev1.InjectCAFromSecretAnnotation] == secret.Namespace+"/"+secret.Name {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: object.GetName()}})
-		}
-	}
-	return requests
+	return reconciler.Requests(ctx, r.Client, r.Kind.NewList(), func(o client.Object) bool {
+		return o.GetAnnotations()[runtimev1.InjectCAFromSecretAnnotation] == secret.Namespace+"/"+secret.Name
+	})
 }

@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // SetupWithManager watches Hosts, their heartbeats and rights, and the machines
@@ -255,16 +256,5 @@ func (r *Reconciler) handOverToHosts(ctx context.Context, o client.Object) []rec
 }
 
 func (r *Reconciler) hostsWhere(ctx context.Context, namespace string, wanted func(*infrav1.Host) bool) []reconcile.Request {
-	hosts := &infrav1.HostList{}
-	if err := r.Client.List(ctx, hosts, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List hosts")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range hosts.Items {
-		if wanted(&hosts.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&hosts.Items[i])})
-		}
-	}
-	return requests
+	return reconciler.Requests(ctx, r.Client, &infrav1.HostList{}, wanted, client.InNamespace(namespace))
 }

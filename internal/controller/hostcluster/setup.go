@@ -23,6 +23,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // SetupWithManager watches HostClusters, their Clusters, the hosts whose failure
@@ -105,27 +106,12 @@ func (r *Reconciler) hostToHostClusters(ctx context.Context, o client.Object) []
 	if !ok {
 		return nil
 	}
-	return r.hostClusters(ctx, o.GetNamespace(), func(hc *infrav1.HostCluster) bool {
+	return reconciler.Requests(ctx, r.Client, &infrav1.HostClusterList{}, func(hc *infrav1.HostCluster) bool {
 		return report(h) != candidate{} || host.FailureDomain(h, hc.Spec.FailureDomainLabel) != ""
-	})
+	}, client.InNamespace(o.GetNamespace()))
 }
 
 // toHostClusters maps an object to the HostClusters of its namespace.
 func (r *Reconciler) toHostClusters(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.hostClusters(ctx, o.GetNamespace(), func(*infrav1.HostCluster) bool { return true })
-}
-
-func (r *Reconciler) hostClusters(ctx context.Context, namespace string, concerned func(*infrav1.HostCluster) bool) []reconcile.Request {
-	hostClusters := &infrav1.HostClusterList{}
-	if err := r.Client.List(ctx, hostClusters, client.InNamespace(namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List HostClusters")
-		return nil
-	}
-	requests := make([]reconcile.Request, 0, len(hostClusters.Items))
-	for i := range hostClusters.Items {
-		if hc := &hostClusters.Items[i]; concerned(hc) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(hc)})
-		}
-	}
-	return requests
+	return reconciler.Requests[client.Object](ctx, r.Client, &infrav1.HostClusterList{}, nil, client.InNamespace(o.GetNamespace()))
 }

@@ -102,19 +102,9 @@ func (r *Reconciler) toWaiting(ctx context.Context, o client.Object) []reconcile
 // releaseToMachines maps a KubernetesRelease to the machines that wait for a host or for
 // their bootstrap, and to those that ask for its version.
 func (r *Reconciler) releaseToMachines(ctx context.Context, o client.Object) []reconcile.Request {
-	machines := &infrav1.HostMachineList{}
-	if err := r.Client.List(ctx, machines, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List HostMachines")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range machines.Items {
-		m := &machines.Items[i]
-		if m.Spec.Version == o.GetName() || !ptr.Deref(m.Status.Initialization.Provisioned, false) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(m)})
-		}
-	}
-	return requests
+	return reconciler.Requests(ctx, r.Client, &infrav1.HostMachineList{}, func(m *infrav1.HostMachine) bool {
+		return m.Spec.Version == o.GetName() || !ptr.Deref(m.Status.Initialization.Provisioned, false)
+	})
 }
 
 // gone passes deletions only.
@@ -176,10 +166,5 @@ func nodeNames(p *clusterv1.MachinePool) sets.Set[string] {
 }
 
 func (r *Reconciler) requests(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	machines := &infrav1.HostMachineList{}
-	if err := r.Client.List(ctx, machines, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List HostMachines")
-		return nil
-	}
-	return reconciler.Requests(machines.Items)
+	return reconciler.Requests[client.Object](ctx, r.Client, &infrav1.HostMachineList{}, nil, options...)
 }

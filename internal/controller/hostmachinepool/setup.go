@@ -52,12 +52,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 // releaseToPools maps a KubernetesRelease to all pools: what hosts offer to their members
 // changes with it.
 func (r *Reconciler) releaseToPools(ctx context.Context, _ client.Object) []reconcile.Request {
-	pools := &infrav1.HostMachinePoolList{}
-	if err := r.Client.List(ctx, pools, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List HostMachinePools")
-		return nil
-	}
-	return reconciler.Requests(pools.Items)
+	return reconciler.Requests[client.Object](ctx, r.Client, &infrav1.HostMachinePoolList{}, nil)
 }
 
 func hostMachineToPool(_ context.Context, o client.Object) []reconcile.Request {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	controllerconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -127,15 +125,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, o Options) error {
 	)
 }
 
-// registerMetrics registers the metrics of runs and hooks. It tolerates that another engine of this process
-// came first.
+// registerMetrics registers the metrics of runs and hooks; only the leader serves those of runs.
 func registerMetrics(reader client.Reader, elected <-chan struct{}) error {
 	leaders := program.WhileElected(elected, run.Collectors(reader, clock.RealClock{})...)
-	for _, collector := range slices.Concat(leaders, hooks.Collectors()) {
-		var already prometheus.AlreadyRegisteredError
-		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
-			return fmt.Errorf("register metrics: %w", err)
-		}
-	}
-	return nil
+	return program.RegisterMetrics(slices.Concat(leaders, hooks.Collectors())...)
 }

@@ -19,6 +19,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // AskReconciler stands in for Cluster API at Clusters without a topology, which no
@@ -112,16 +113,7 @@ func (r *AskReconciler) SetupWithManager(mgr ctrl.Manager, options controller.Op
 
 // clustersBeside are the Clusters that a policy may block.
 func (r *AskReconciler) clustersBeside(ctx context.Context, o client.Object) []reconcile.Request {
-	clusters := &clusterv1.ClusterList{}
-	if err := r.Handler.Client.List(ctx, clusters, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List Clusters")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range clusters.Items {
-		if !clusters.Items[i].Spec.Topology.IsDefined() {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
-		}
-	}
-	return requests
+	return reconciler.Requests(ctx, r.Handler.Client, &clusterv1.ClusterList{}, func(cluster *clusterv1.Cluster) bool {
+		return !cluster.Spec.Topology.IsDefined()
+	}, client.InNamespace(o.GetNamespace()))
 }

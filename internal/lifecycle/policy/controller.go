@@ -27,6 +27,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/rights"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 // +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=get;list;watch
@@ -268,14 +269,5 @@ func policyOf(_ context.Context, o client.Object) []reconcile.Request {
 }
 
 func (r *Reconciler) policiesBeside(ctx context.Context, o client.Object) []reconcile.Request {
-	policies := &lifecyclev1.LifecyclePolicyList{}
-	if err := r.Client.List(ctx, policies, client.InNamespace(o.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List LifecyclePolicies")
-		return nil
-	}
-	requests := make([]reconcile.Request, len(policies.Items))
-	for i := range policies.Items {
-		requests[i].NamespacedName = client.ObjectKeyFromObject(&policies.Items[i])
-	}
-	return requests
+	return reconciler.Requests[client.Object](ctx, r.Client, &lifecyclev1.LifecyclePolicyList{}, nil, client.InNamespace(o.GetNamespace()))
 }

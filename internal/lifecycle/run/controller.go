@@ -27,6 +27,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/lifecycle/expression"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 	"github.com/slipway-dev/slipway/internal/tracing"
 )
 
@@ -221,19 +222,9 @@ func ofCluster(run *lifecyclev1.LifecycleRun) string { return run.Spec.ClusterNa
 // runsOf returns the runs of an object that are not settled.
 func (r *Reconciler) runsOf(name func(*lifecyclev1.LifecycleRun) string) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) []reconcile.Request {
-		runs := &lifecyclev1.LifecycleRunList{}
-		// They are only read, here and wherever else the cache is not copied.
-		if err := r.Client.List(ctx, runs, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List LifecycleRuns")
-			return nil
-		}
-		var requests []reconcile.Request
-		for i := range runs.Items {
-			if run := &runs.Items[i]; name(run) == o.GetName() && !r.settled(ctx, run) {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(run)})
-			}
-		}
-		return requests
+		return reconciler.Requests(ctx, r.Client, &lifecyclev1.LifecycleRunList{}, func(run *lifecyclev1.LifecycleRun) bool {
+			return name(run) == o.GetName() && !r.settled(ctx, run)
+		}, client.InNamespace(o.GetNamespace()))
 	}
 }
 

@@ -2,9 +2,7 @@ package capi
 
 import (
 	"context"
-	"errors"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
@@ -13,10 +11,10 @@ import (
 	"sigs.k8s.io/cluster-api/core/webhooks/conversion"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
+	"github.com/slipway-dev/slipway/internal/program"
 	rules "github.com/slipway-dev/slipway/internal/webhook"
 	"github.com/slipway-dev/slipway/sdk/hook"
 )
@@ -24,11 +22,8 @@ import (
 // setupExtensionConfig adds our controller in the place of upstream's, which ends
 // the whole manager a minute after a discovery failed.
 func setupExtensionConfig(e *env, rt *extensionconfig.Runtime, secretMetadata cache.Cache) error {
-	for _, collector := range extensionconfig.Collectors() {
-		var already prometheus.AlreadyRegisteredError
-		if err := metrics.Registry.Register(collector); err != nil && !errors.As(err, &already) {
-			return err
-		}
+	if err := program.RegisterMetrics(extensionconfig.Collectors()...); err != nil {
+		return err
 	}
 	return (&extensionconfig.Reconciler{
 		Kind: extensionconfig.Upstream, Runtime: rt,
