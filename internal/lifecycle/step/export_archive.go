@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -122,7 +121,7 @@ func saveArchive(ctx context.Context, in Input, content []byte, objects int) (*A
 	}
 	for part := range slices.Chunk(content, partSize) {
 		p := ArchivePart{Secret: archiveName(in) + "-" + strconv.Itoa(len(index.Parts)), Digest: ArchiveDigest(part), Bytes: len(part)}
-		if err := writeSecret(ctx, in, p.Secret, ArchivePartType, ArchivePartKey, part, p.Digest); err != nil {
+		if err := writeArchive(ctx, in, p.Secret, ArchivePartType, ArchivePartKey, part, p.Digest); err != nil {
 			return nil, err
 		}
 		index.Parts = append(index.Parts, p)
@@ -134,7 +133,7 @@ func saveArchive(ctx context.Context, in Input, content []byte, objects int) (*A
 	if err != nil {
 		return nil, err
 	}
-	return index, writeSecret(ctx, in, archiveName(in), ArchiveIndexType, ArchiveIndexKey, data, index.Digest)
+	return index, writeArchive(ctx, in, archiveName(in), ArchiveIndexType, ArchiveIndexKey, data, index.Digest)
 }
 
 // pruneArchive removes the parts of a larger archive, leftovers of an interrupted attempt.
@@ -154,40 +153,45 @@ func pruneArchive(ctx context.Context, in Input, from int) error {
 	}
 }
 
-// writeSecret creates a Secret of the archive, or replaces the one of an attempt that was
-// cut off.
-func writeSecret(ctx context.Context, in Input, name string, kind corev1.SecretType, key string, data []byte, digest string) error {
-	wanted := &corev1.Secret{
+// writeArchive writes a Secret of the archive.
+func writeArchive(ctx context.Context, in Input, name string, kind corev1.SecretType, key string, data []byte, digest string) error {
+	err := writeSecret(ctx, in, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: archiveNamespace(in), Name: name,
 			Labels: archiveLabels(in), Annotations: map[string]string{ArchiveDigestAnnotation: digest},
 		},
 		Type: kind,
 		Data: map[string][]byte{key: data},
+	}, Terminal(fmt.Errorf("there already is a Secret %s, which is no archive", name), "delete it and retry the step"))
+	if err != nil && !IsTerminal(err) {
+		return fmt.Errorf("write Secret %s of the archive: %w", name, err)
 	}
+	return err
+}
+
+// writeSecret creates a Secret, or replaces what the one of an attempt that was cut off holds. One of
+// another type is foreign.
+func writeSecret(ctx context.Context, in Input, wanted *corev1.Secret, foreign error) error {
 	err := in.Env.Management.Create(ctx, wanted)
 	if !apierrors.IsAlreadyExists(err) {
-		return archiveError(err, name)
+		return err
 	}
 	existing := &corev1.Secret{}
 	if err := in.Env.Management.Get(ctx, client.ObjectKeyFromObject(wanted), existing); err != nil {
-		return archiveError(err, name)
+		return err
 	}
-	if existing.Type != kind {
-		return Terminal(fmt.Errorf("there already is a Secret %s, which is no archive", name), "delete it and retry the step")
+	if existing.Type != wanted.Type {
+		return foreign
 	}
-	if equality.Semantic.DeepEqual(existing.Data, wanted.Data) && maps.Equal(existing.Annotations, wanted.Annotations) && maps.Equal(existing.Labels, wanted.Labels) {
+	updated := existing.DeepCopy()
+	updated.Data, updated.Annotations, updated.Labels = wanted.Data, wanted.Annotations, wanted.Labels
+	if len(wanted.OwnerReferences) > 0 {
+		updated.OwnerReferences = wanted.OwnerReferences
+	}
+	if equality.Semantic.DeepEqual(existing, updated) {
 		return nil
 	}
-	existing.Data, existing.Annotations, existing.Labels = wanted.Data, wanted.Annotations, wanted.Labels
-	return archiveError(in.Env.Management.Update(ctx, existing), name)
-}
-
-func archiveError(err error, name string) error {
-	if err != nil {
-		return fmt.Errorf("write Secret %s of the archive: %w", name, err)
-	}
-	return nil
+	return in.Env.Management.Update(ctx, updated)
 }
 
 // savedArchive returns the index of an archive that is whole; nil when there is none.

@@ -100,19 +100,7 @@ func recordResult(ctx context.Context, in Input, job *batchv1.Job, r *jobResult,
 		Type: jobLogType,
 		Data: logs,
 	}
-	err := in.Env.Management.Create(ctx, secret)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	existing := &corev1.Secret{}
-	if err := in.Env.Management.Get(ctx, client.ObjectKeyFromObject(secret), existing); err != nil {
-		return err
-	}
-	if existing.Type != jobLogType {
-		return Terminal(fmt.Errorf("there already is a Secret %s of another type", secret.Name), "")
-	}
-	secret.ResourceVersion = existing.ResourceVersion
-	return in.Env.Management.Update(ctx, secret)
+	return writeSecret(ctx, in, secret, Terminal(fmt.Errorf("there already is a Secret %s of another type", secret.Name), ""))
 }
 
 // Bounds of the logs that are kept; a Secret holds 1 MiB.
