@@ -10,6 +10,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 const (
@@ -134,18 +135,10 @@ func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 // list names the first items and counts the rest.
 func list[T any](items []T, name func(T) string) string {
 	var names []string
-	for _, item := range items[:min(len(items), named)] {
+	for _, item := range items {
 		names = append(names, name(item))
 	}
-	if more := len(items) - named; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names, ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return text.List(names, named)
 }
 
-func cut(message string) string {
-	if len(message) <= quoted {
-		return message
-	}
-	return strings.ToValidUTF8(message[:quoted], "") + "..."
-}
+func cut(message string) string { return text.Start(message, quoted) }

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 func clusterCommand(p *Program) *cobra.Command {
@@ -119,7 +120,7 @@ func printClusters(out io.Writer, rows []clusterRow, wide bool) error {
 		r := &rows[i]
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Namespace, r.Name, r.Class, r.Version, r.ControlPlane, r.Workers, r.How.Word, r.How.For(now))
 		if wide {
-			fmt.Fprintf(w, "\t%s\t%s", cmp.Or(r.How.Cause, oneLine(r.Waiting)), r.How.Next)
+			fmt.Fprintf(w, "\t%s\t%s", cmp.Or(r.How.Cause, text.OneLine(r.Waiting)), r.How.Next)
 		}
 		fmt.Fprintln(w)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/status"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // clusterChangeFlags say what to change of a cluster.
@@ -139,7 +140,7 @@ func (f *waitFlags) follow(cmd *cobra.Command, s *session, name string, done fun
 		if is, err := done(cluster, err); is || err != nil || !f.wait {
 			return true, err
 		}
-		if now := fmt.Sprintf("control plane %s, workers %s: %s", state.ControlPlane, state.Workers, oneLine(state.Waiting)); now != last {
+		if now := fmt.Sprintf("control plane %s, workers %s: %s", state.ControlPlane, state.Workers, text.OneLine(state.Waiting)); now != last {
 			last = now
 			_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s\n", time.Since(begin).Seconds(), now))
 		}

@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/assignment"
 	hosts "github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // hostAssignFlags say where hosts go.
@@ -59,7 +60,7 @@ func (f *hostAssignFlags) assign(cmd *cobra.Command, s *session, names []string)
 	results, err := assignment.Assign(cmd.Context(), assignment.Options{
 		Client: s, From: s.namespace, To: f.to, Timeout: f.timeout,
 		Report: func(name, waiting string) {
-			_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s: %s\n", time.Since(begin).Seconds(), name, oneLine(waiting)))
+			_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s: %s\n", time.Since(begin).Seconds(), name, text.OneLine(waiting)))
 		},
 	}, names)
 	if len(results) > 0 {

@@ -26,6 +26,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/change"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // requestFlags are those of the commands that request something of hosts.
@@ -343,7 +344,7 @@ func requestResult(requested []requestedHost) result {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAMESPACE\tNAME\tPHASE\tMESSAGE")
 		for _, h := range requested {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Namespace, h.Name, h.Phase, oneLine(h.Message))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", h.Namespace, h.Name, h.Phase, text.OneLine(h.Message))
 		}
 		return w.Flush()
 	}}

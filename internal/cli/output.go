@@ -144,6 +144,3 @@ func onTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
 }
-
-// oneLine makes a message fit into a row.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // templateFormats are kubectl's values of -o with something behind "=". Each has a second one that ends in
@@ -158,7 +160,7 @@ func customColumns(spec string, fromFile bool) (templatePrinter, error) {
 				}
 				texts := make([]string, len(values))
 				for j, v := range values {
-					texts[j] = oneLine(fmt.Sprint(v))
+					texts[j] = text.OneLine(fmt.Sprint(v))
 				}
 				cells[i] = cmp.Or(strings.Join(texts, ","), "<none>")
 			}

@@ -22,6 +22,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/console/view"
 	hosts "github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 const (
@@ -69,7 +70,7 @@ type field struct {
 func always[T any](*T, url.Values) bool { return true }
 func never[T any](*T, url.Values) bool  { return false }
 
-func reasonOf(form url.Values) string { return strings.Join(strings.Fields(form.Get("reason")), " ") }
+func reasonOf(form url.Values) string { return text.OneLine(form.Get("reason")) }
 
 // hostActions are those of hosts, in the order of their buttons.
 var hostActions = []action[infrav1.Host]{

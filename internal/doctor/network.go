@@ -2,10 +2,11 @@ package doctor
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // networkPatience is how long a new Node may be without: the pod of its plugin starts there
@@ -39,15 +40,8 @@ var _ = register(Check{
 					f.Message = trouble.Message
 				}
 			}
-			f.Message = fmt.Sprintf("%d of its Nodes have no network plugin (%s): %s", len(without), named(without), f.Message)
+			f.Message = fmt.Sprintf("%d of its Nodes have no network plugin (%s): %s", len(without), text.List(without, maxNamed), f.Message)
 			return f, len(without) > 0
 		})
 	},
 })
-
-func named(names []string) string {
-	if len(names) <= maxNamed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
-}

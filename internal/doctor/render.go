@@ -3,11 +3,12 @@ package doctor
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Render writes r for a person; wide adds what mends each finding in general.
@@ -17,14 +18,14 @@ func Render(out io.Writer, r Report, wide bool) error {
 		f := &r.Findings[i]
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Severity, f.Check, f.Object, sinceText(f.Since, r.Time))
 		// Text without tabs ends the columns, which are aligned anew below it.
-		fmt.Fprintf(w, "  %s\n", strings.Join(strings.Fields(f.Message), " "))
+		fmt.Fprintf(w, "  %s\n", text.OneLine(f.Message))
 		if wide {
 			fmt.Fprintf(w, "  remedy: %s\n", f.Remedy)
 		}
 		fmt.Fprintf(w, "  next: %s\n\n", f.Next)
 	}
 	for _, u := range r.Unread {
-		fmt.Fprintf(w, "not looked at: %s (%s)\n", u.Kind, strings.Join(strings.Fields(u.Message), " "))
+		fmt.Fprintf(w, "not looked at: %s (%s)\n", u.Kind, text.OneLine(u.Message))
 	}
 	fmt.Fprintln(w, r.summary())
 	return w.Flush()

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // HandOver tells agents which management cluster takes them over.
@@ -140,7 +141,7 @@ func (r HandOverReport) String() string {
 	if r.Waiting == "" {
 		return r.Revision + " Ready"
 	}
-	text := r.Revision + " Waiting " + strings.Join(strings.Fields(r.Waiting), " ")
+	text := r.Revision + " Waiting " + text.OneLine(r.Waiting)
 	return strings.ToValidUTF8(text[:min(len(text), maxReport)], "")
 }
 

@@ -10,6 +10,7 @@ import (
 	hooksv1 "sigs.k8s.io/cluster-api/api/runtime/hooks/v1alpha1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/text"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
@@ -85,7 +86,7 @@ func failed(err error) Outcome {
 	case errors.As(err, &callErr) && callErr.RetryAfter > 0:
 		pause = callErr.RetryAfter
 	}
-	return Outcome{RetryAfter: pause, Reason: infrav1.HooksFailedReason, Message: bounded(err.Error())}
+	return Outcome{RetryAfter: pause, Reason: infrav1.HooksFailedReason, Message: text.Start(err.Error(), maxMessage)}
 }
 
 // blocker is one handler that requests more time.
@@ -103,14 +104,6 @@ func blocked(handlers int, after time.Duration, by []blocker) Outcome {
 	}
 	return Outcome{
 		Handlers: handlers, RetryAfter: after, Reason: infrav1.HooksBlockedReason,
-		Message: bounded(fmt.Sprintf("Held back by %s", strings.Join(texts, "; "))),
+		Message: text.Start(fmt.Sprintf("Held back by %s", strings.Join(texts, "; ")), maxMessage),
 	}
-}
-
-func bounded(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "..."
 }

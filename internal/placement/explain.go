@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // maxNamed is how many hosts a reason names before it counts the rest: a
@@ -41,17 +43,10 @@ func (r Result) Explain() string {
 			others += len(byReason[reason])
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%d %s (%s%s)", len(byReason[reason]), reason, named(byReason[reason]), remedies[reason]))
+		parts = append(parts, fmt.Sprintf("%d %s (%s%s)", len(byReason[reason]), reason, text.List(byReason[reason], maxNamed), remedies[reason]))
 	}
 	if others > 0 {
 		parts = append(parts, fmt.Sprintf("%d for other reasons", others))
 	}
 	return "no host fits: " + strings.Join(parts, "; ")
-}
-
-func named(hosts []string) string {
-	if len(hosts) <= maxNamed {
-		return strings.Join(hosts, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(hosts[:maxNamed], ", "), len(hosts)-maxNamed)
 }

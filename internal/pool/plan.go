@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // MakePlan plans the next steps of a pool.
@@ -227,7 +228,7 @@ func (b *planner) removeNeedless() {
 // member, but for those of a pool that is being deleted.
 func (b *planner) holdMachineless(names []string) {
 	if len(names) > 0 {
-		b.holdf("Cluster API has not made the Machines yet that are needed to drain %s", named(names))
+		b.holdf("Cluster API has not made the Machines yet that are needed to drain %s", text.List(names, maxNamed))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // maxNamed is how many members a message names before it counts the rest.
@@ -27,7 +28,7 @@ func (b *planner) pause() {
 	case len(failed) > 0:
 		b.plan.Pause = Pause{infrav1.RolloutFailedReason, fmt.Sprintf(
 			"%d updated machines failed (%s). The rollout goes on when they are deleted or repaired, or with another version or revision",
-			len(failed), named(failed))}
+			len(failed), text.List(failed, maxNamed))}
 	case b.pool.Stalled:
 		b.plan.Pause = Pause{infrav1.ProgressDeadlineExceededReason, fmt.Sprintf(
 			"There was no progress within spec.strategy.progressDeadlineSeconds; %s. The rollout goes on with the next machine that becomes available, "+
@@ -46,7 +47,7 @@ func (b *planner) awaited() string {
 	if len(names) == 0 {
 		return "every machine is available"
 	}
-	return fmt.Sprintf("%d machines are not available (%s)", len(names), named(names))
+	return fmt.Sprintf("%d machines are not available (%s)", len(names), text.List(names, maxNamed))
 }
 
 // rolling says whether outdated members may be replaced or upgraded now.
@@ -113,7 +114,7 @@ func (b *planner) upgrade() {
 		b.markUpgraded(m)
 	}
 	if len(lacking) > 0 {
-		b.holdf("the hosts of %d machines do not offer %s (%s): install it there", len(lacking), b.pool.Version, named(lacking))
+		b.holdf("the hosts of %d machines do not offer %s (%s): install it there", len(lacking), b.pool.Version, text.List(lacking, maxNamed))
 	}
 }
 
@@ -160,7 +161,7 @@ func (b *planner) replace() {
 	}
 	b.holdMachineless(machineless)
 	if len(homeless) > 0 {
-		b.holdf("%d machines are to leave their hosts (%s), but no other host is free and fits: add one", len(homeless), named(homeless))
+		b.holdf("%d machines are to leave their hosts (%s), but no other host is free and fits: add one", len(homeless), text.List(homeless, maxNamed))
 	}
 }
 
@@ -197,10 +198,10 @@ func (b *planner) holdBudget() {
 	}
 	var parts []string
 	if len(placing) > 0 {
-		parts = append(parts, fmt.Sprintf("%d updated machines to get a host (%s)", len(placing), named(placing)))
+		parts = append(parts, fmt.Sprintf("%d updated machines to get a host (%s)", len(placing), text.List(placing, maxNamed)))
 	}
 	if len(waiting) > 0 {
-		parts = append(parts, fmt.Sprintf("%d updated machines to become available (%s)", len(waiting), named(waiting)))
+		parts = append(parts, fmt.Sprintf("%d updated machines to become available (%s)", len(waiting), text.List(waiting, maxNamed)))
 	}
 	needed := b.pool.Desired - b.pool.Strategy.MaxUnavailable
 	if b.available <= needed && b.available < b.pool.Desired {
@@ -212,12 +213,4 @@ func (b *planner) holdBudget() {
 			b.holdf("%s", hold)
 		}
 	}
-}
-
-// named lists the first names and counts the rest.
-func named(names []string) string {
-	if len(names) <= maxNamed {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 }

@@ -14,6 +14,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
 	"github.com/slipway-dev/slipway/internal/lifecycle/step"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Find returns the run of that name; nil when there is none.
@@ -78,7 +79,7 @@ func waitingForApproval(run *lifecyclev1.LifecycleRun) string {
 // it was recorded.
 func Decide(ctx context.Context, c client.Client, run *lifecyclev1.LifecycleRun, decision lifecyclev1.DecisionType, step, reason string) (*lifecyclev1.Decision, error) {
 	value := step
-	if reason = oneLine(reason); reason != "" {
+	if reason = text.OneLine(reason); reason != "" {
 		value += ": " + reason
 	}
 	changed := run.DeepCopy()

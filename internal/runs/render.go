@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Render writes e for a person.
@@ -22,7 +24,7 @@ func Render(out io.Writer, e Explanation) error {
 		for _, hook := range p.Hooks {
 			hooks = append(hooks, string(hook))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%t\t%s\t%s\n", p.Name, p.Mode, p.Matches, strings.Join(hooks, ","), oneLine(p.Message))
+		fmt.Fprintf(w, "%s\t%s\t%t\t%s\t%s\n", p.Name, p.Mode, p.Matches, strings.Join(hooks, ","), text.OneLine(p.Message))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -42,13 +44,13 @@ func renderRun(out io.Writer, r Run) error {
 		blocks = ", holds the cluster back"
 	}
 	fmt.Fprintf(w, "\n%s%s\nRUN\t%s\nPOLICY\t%s (%s, attempt %d)\n%s\t%s\n", r.Hook, versions(r), r.Name, r.Policy, r.Mode, r.Attempt,
-		strings.ToUpper(string(r.Phase))+blocks, oneLine(r.Message))
+		strings.ToUpper(string(r.Phase))+blocks, text.OneLine(r.Message))
 	fmt.Fprint(w, "\n  STEP\tKIND\tSTATE\tSINCE\tUNTIL\tMESSAGE\n")
 	for _, s := range r.Steps {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Kind, s.State, clock(s.Since), clock(s.Until), oneLine(s.Message))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Kind, s.State, clock(s.Since), clock(s.Until), text.OneLine(s.Message))
 	}
 	for _, d := range r.Decisions {
-		fmt.Fprintf(w, "  %s of %s by %s at %s\t%s\n", d.Type, d.Step, d.By, clock(&d.Time.Time), oneLine(d.Reason))
+		fmt.Fprintf(w, "  %s of %s by %s at %s\t%s\n", d.Type, d.Step, d.By, clock(&d.Time.Time), text.OneLine(d.Reason))
 	}
 	return w.Flush()
 }
@@ -69,5 +71,3 @@ func clock(t *time.Time) string {
 	}
 	return t.UTC().Format(time.RFC3339)
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

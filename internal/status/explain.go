@@ -17,6 +17,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/snapshot"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Placement is what each host of a namespace is to one machine, by the code that
@@ -192,7 +193,7 @@ func RenderPlacement(out io.Writer, p Placement) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "MACHINE\tVERSION\tHOST\n%s/%s\t%s\t%s\n", p.Namespace, p.Machine, cmp.Or(p.Version, "any"), cmp.Or(p.Host, "none yet"))
 	if p.Host == "" && p.Message != "" {
-		fmt.Fprintf(w, "  waiting for\t%s\n", oneLine(p.Message))
+		fmt.Fprintf(w, "  waiting for\t%s\n", text.OneLine(p.Message))
 	}
 	fmt.Fprint(w, "\nHOST\tFITS\tWHY\n")
 	for _, h := range p.Hosts {

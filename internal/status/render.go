@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Render writes s for a person; wide adds the columns that are long.
@@ -45,7 +47,7 @@ func renderClusters(w io.Writer, clusters []Cluster, wide bool, now time.Time) {
 			c.Namespace, c.Name, c.State.Word, c.State.For(now), count(c.ControlPlane), pools(c.Pools))
 		renderCause(w, c.State)
 		for _, reason := range c.Waiting {
-			fmt.Fprintf(w, "  waiting for\t%s\n", oneLine(reason))
+			fmt.Fprintf(w, "  waiting for\t%s\n", text.OneLine(reason))
 		}
 		if len(c.Nodes) > 0 {
 			fmt.Fprint(w, "\n  NODE\tREADY\tVERSION", ifWide(wide, "\tPROVIDER ID"), "\n")

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +15,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	hosts "github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Role says how a state is to be taken: whether somebody must act. It decides the colour.
@@ -134,7 +134,7 @@ const joining = "Joining"
 
 // ofFinding is the state of an object of which only this was found, and its rank.
 func ofFinding(f *doctor.Finding) (State, int) {
-	s := State{Word: f.Check, Since: f.Since, Cause: oneLine(f.Message), Next: f.Next}
+	s := State{Word: f.Check, Since: f.Since, Cause: text.OneLine(f.Message), Next: f.Next}
 	role, order := Off, silent
 	switch effect := f.Effect(); {
 	case f.Severity == doctor.Error:
@@ -177,7 +177,7 @@ func Ranked(findings []doctor.Finding) (states []State, order []*doctor.Finding)
 // hostState is the state of a host about which nothing was found.
 func hostState(h *infrav1.Host, machine *clusterv1.Machine) State {
 	now := hosts.StateOf(h)
-	s := State{Role: Work, Word: string(now.Phase), Cause: oneLine(now.Message), Since: hostSince(h, now.Phase)}
+	s := State{Role: Work, Word: string(now.Phase), Cause: text.OneLine(now.Message), Since: hostSince(h, now.Phase)}
 	switch {
 	case !h.DeletionTimestamp.IsZero():
 		return State{Role: Work, Word: "Deleting", Since: at(*h.DeletionTimestamp)}
@@ -204,9 +204,9 @@ func runningState(s State, machine *clusterv1.Machine) State {
 	switch {
 	case node == nil || node.Status == metav1.ConditionTrue:
 	case doctor.NodeTroubleOf(machine) != nil, machine.Status.NodeRef.Name == "":
-		s.Role, s.Word, s.Cause = Work, joining, oneLine(node.Message)
+		s.Role, s.Word, s.Cause = Work, joining, text.OneLine(node.Message)
 	default:
-		s.Role, s.Word, s.Cause, s.Since = Off, "NodeUnknown", oneLine(cmp.Or(node.Message, node.Reason)), at(node.LastTransitionTime)
+		s.Role, s.Word, s.Cause, s.Since = Off, "NodeUnknown", text.OneLine(cmp.Or(node.Message, node.Reason)), at(node.LastTransitionTime)
 	}
 	return s
 }
@@ -248,7 +248,7 @@ func clusterState(c *clusterv1.Cluster) State {
 	of := func(role Role, word string, c *metav1.Condition) State {
 		s := State{Role: role, Word: word, Since: at(c.LastTransitionTime)}
 		if role != OK {
-			s.Cause = oneLine(c.Message)
+			s.Cause = text.OneLine(c.Message)
 		}
 		return s
 	}
@@ -410,5 +410,3 @@ func at(t metav1.Time) *time.Time {
 	utc := t.UTC()
 	return &utc
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Bounds of a bundle.
@@ -131,7 +132,7 @@ func (c *collector) put(name, text string) error {
 
 // lacks notes what could not be had.
 func (c *collector) lacks(what string, err error) {
-	c.missing = append(c.missing, what+": "+strings.Join(strings.Fields(c.archive.redact.Text(err.Error())), " "))
+	c.missing = append(c.missing, what+": "+text.OneLine(c.archive.redact.Text(err.Error())))
 }
 
 func (c *collector) summary(report doctor.Report) string {

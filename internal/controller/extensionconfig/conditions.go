@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/text"
 	sdkclient "github.com/slipway-dev/slipway/sdk/client"
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/registry"
@@ -17,15 +18,6 @@ import (
 
 // maxMessage bounds what an extension can put into a condition, in bytes.
 const maxMessage = 2048
-
-// bounded makes text from elsewhere fit for a condition.
-func bounded(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage], "") + "..."
-}
 
 // setConditions computes every condition but Paused. None of them says when or how
 // often something failed: a message changes only with its cause.
@@ -57,7 +49,7 @@ func discovered(handlers []runtimev1.ExtensionHandler, failure error) metav1.Con
 	}
 	return metav1.Condition{
 		Type: runtimev1alpha1.DiscoveredCondition, Status: metav1.ConditionFalse,
-		Reason: runtimev1alpha1.NotDiscoveredReason, Message: bounded(message),
+		Reason: runtimev1alpha1.NotDiscoveredReason, Message: text.Start(message, maxMessage),
 	}
 }
 
@@ -78,7 +70,7 @@ func handlersAvailable(name string, handlers []runtimev1.ExtensionHandler, break
 	}
 	if len(failing) > 0 {
 		condition.Status, condition.Reason = metav1.ConditionFalse, runtimev1alpha1.HandlersBackingOffReason
-		condition.Message = bounded(strings.Join(failing, "; "))
+		condition.Message = text.Start(strings.Join(failing, "; "), maxMessage)
 	}
 	return condition
 }
@@ -99,7 +91,7 @@ func hooksUpToDate(catalog *hook.Catalog, handlers []runtimev1.ExtensionHandler)
 			messages[i] = finding.Message
 		}
 		condition.Status, condition.Reason = metav1.ConditionFalse, runtimev1alpha1.HooksDeprecatedReason
-		condition.Message = bounded(strings.Join(messages, "; "))
+		condition.Message = text.Start(strings.Join(messages, "; "), maxMessage)
 	}
 	return condition
 }

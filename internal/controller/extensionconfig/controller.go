@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/paused"
 
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/text"
 	"github.com/slipway-dev/slipway/sdk/registry"
 )
 
@@ -234,7 +235,7 @@ func (r *Reconciler) report(s *scope) {
 
 func discoveredEvent(s *scope) string {
 	if s.failure != nil {
-		return bounded(s.failure.Error())
+		return text.Start(s.failure.Error(), maxMessage)
 	}
 	return fmt.Sprintf("The extension serves %d handlers", len(s.handlers()))
 }

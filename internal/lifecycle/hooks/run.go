@@ -83,17 +83,9 @@ func join(messages []string, separator string) string {
 	}
 	short := make([]string, len(messages))
 	for i, message := range messages {
-		short[i] = shorten(message, share)
+		short[i] = step.Cut(message, share)
 	}
-	return shorten(strings.Join(short, separator), maxMessages)
+	return step.Cut(strings.Join(short, separator), maxMessages)
 }
 
 const ellipsis = "…"
-
-// shorten cuts a message to a number of bytes.
-func shorten(message string, most int) string {
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:max(0, most-len(ellipsis))], "") + ellipsis
-}

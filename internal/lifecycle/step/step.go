@@ -213,7 +213,7 @@ func Cut(text string, longest int) string {
 		return text
 	}
 	const ellipsis = "…"
-	end := longest - len(ellipsis)
+	end := max(0, longest-len(ellipsis))
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

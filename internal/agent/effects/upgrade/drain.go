@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 const (
@@ -100,9 +100,4 @@ func stays(pod *corev1.Pod) bool {
 	return mirror || ended || (owner != nil && owner.Kind == "DaemonSet") || pod.Labels[skipLabel] == "skip"
 }
 
-func shortList(pods []string) string {
-	if more := len(pods) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(pods[:maxNamed], ", "), more)
-	}
-	return strings.Join(pods, ", ")
-}
+func shortList(pods []string) string { return text.List(pods, maxNamed) }

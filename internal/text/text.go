@@ -1,0 +1,29 @@
+// Package text fits texts of others into messages, tables and conditions. It imports nothing of this
+// module, and every package may import it.
+package text
+
+import (
+	"fmt"
+	"strings"
+)
+
+// OneLine joins the lines and words of a text by single spaces.
+func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// List names the first items of a list, and counts the rest: "a, b and 3 more".
+func List(items []string, most int) string {
+	if len(items) <= most {
+		return strings.Join(items, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(items[:most], ", "), len(items)-most)
+}
+
+// Start returns a text up to so many bytes, between two characters, and "..." if there was more. What is no
+// UTF-8 is replaced, as the API server refuses it.
+func Start(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
