@@ -176,8 +176,8 @@ func (r *renderer) eval(e nodes.Node) (any, error) {
 	case *nodes.String:
 		return r.literal(n)
 	case *nodes.Integer:
-		// Python refuses 007, and counts 0x10 and 0b1 otherwise than the library does
-		if s := n.Location.Val; len(s) > 1 && s[0] == '0' || strings.Trim(s, "0123456789") != "" {
+		// Python counts 0x10 and 0b1 otherwise than the library does
+		if s := n.Location.Val; strings.Trim(s, "0123456789") != "" {
 			return nil, refuse(n.Location, "the number %.20q is not supported", s)
 		}
 		return n.Val, nil

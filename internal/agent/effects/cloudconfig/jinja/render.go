@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/nikolalohinski/gonja/v2/builtins"
 	controlStructures "github.com/nikolalohinski/gonja/v2/builtins/control_structures"
@@ -58,8 +55,8 @@ func Render(source string, variables map[string]any, limit int) (out string, err
 	if err != nil {
 		return "", refuse(nil, "it cannot be read")
 	}
-	if at := swallowed(source, settings); at != nil {
-		return "", refuse(at, "this cannot be read; an expression has one line, and a test has a name")
+	if at := misplaced(source, settings); at != nil {
+		return "", refuse(at, "this cannot be read; an expression has one line, operators or commas between its values, and a test has a name")
 	}
 	template, err := exec.NewTemplate("/data", settings, loader, &exec.Environment{Context: exec.EmptyContext(), ControlStructures: statements(source)})
 	if err != nil {
@@ -77,31 +74,6 @@ func Render(source string, variables map[string]any, limit int) (out string, err
 }
 
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
-
-// swallowed finds a character that Jinja2 has no meaning for, or the end of a line, within an expression. The
-// library passes over it, and then does not recognize the sign or the end of the tag behind it. It also finds
-// an operator in the place of a test, which the library takes.
-func swallowed(source string, settings *config.Config) *tokens.Token {
-	isTest := false
-	for stream := tokens.LexAll(source, settings); !stream.End(); stream.Next() {
-		at := stream.Current()
-		if slices.Contains([]tokens.Type{tokens.Data, tokens.VariableBegin, tokens.BlockBegin, tokens.CommentBegin, tokens.CommentEnd, tokens.Error}, at.Type) {
-			continue
-		}
-		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(source[:at.Pos], " \t"))
-		first, _ := utf8.DecodeRuneInString(source[at.Pos:])
-		if !hasMeaning(before) || !hasMeaning(first) || isTest && first != '_' && !unicode.IsLetter(first) {
-			return at
-		}
-		isTest = at.Type == tokens.Is || isTest && at.Type == tokens.Not
-	}
-	return nil
-}
-
-// hasMeaning says whether a character can stand in an expression.
-func hasMeaning(c rune) bool {
-	return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune(`_'",|+-~:.%/<>*!=(){}[]`, c)
-}
 
 // statements are those that a template may use. Loops, includes and macros are left out:
 // bootstrap data has no use for them, and without them the output is bounded by the input.
