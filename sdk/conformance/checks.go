@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,11 @@ var checks = []struct {
 	{"response", "", ofTheHook, false},
 	{"retry", "", sensibleRetry, false},
 	{"patches", "GeneratePatches", validPatches, false},
+	{"reordering", "GeneratePatches", reordered, false},
+	{"variables", "DiscoverVariables", validVariables, false},
+	{"upgrade plan", "GenerateUpgradePlan", validPlan, false},
+	{"updates in place", "CanUpdateMachine", validUpdates, false},
+	{"updates in place", "CanUpdateMachineSet", validUpdates, false},
 	{"later versions", "", toleratesUnknownFields, false},
 	{"support", "", supported, true},
 	{"failure policy", "", failurePolicy, true},
@@ -48,7 +54,7 @@ var checks = []struct {
 // exercised finds a handler that did nothing of what it is for: then the checks before say nothing.
 func exercised(called calls) outcome {
 	const how = "; give requests that it acts on (slipway check extension --requests DIR)"
-	refused, patched := 0, 0
+	refused, patched, promised := 0, 0, 0
 	for _, h := range called.all() {
 		response := h.definition.NewResponse()
 		if err := json.Unmarshal(h.answer, response); err != nil {
@@ -60,12 +66,19 @@ func exercised(called calls) outcome {
 		if patches, ok := response.(*hooksv1.GeneratePatchesResponse); ok && len(patches.Items) > 0 {
 			patched++
 		}
+		if updates, err := h.updates(); err == nil {
+			if updates == nil || slices.ContainsFunc(updates, func(u update) bool { return u.patch.IsDefined() }) {
+				promised++
+			}
+		}
 	}
 	switch {
 	case refused == len(called.handlers):
 		return warned("not exercised: every request was answered with a Failure" + how)
 	case called.handlers[0].Hook.Hook == "GeneratePatches" && patched == 0:
 		return warned("not exercised: no template was patched" + how)
+	case promised == 0:
+		return warned("not exercised: nothing is updated in place" + how)
 	}
 	return outcome{}
 }
@@ -112,13 +125,25 @@ func deterministic(ctx context.Context, h *handler) outcome {
 // concurrentCalls is what a manager with its default of workers makes at once.
 const concurrentCalls = 10
 
+// concurrent calls for one object, and for another one between them, whose answers must not be mixed up.
 func concurrent(ctx context.Context, h *handler) outcome {
+	other := *h
+	if other.request = renamed(h.request); other.request != nil {
+		var err error
+		if other.answer, err = h.post(ctx, other.request); err != nil {
+			other.request = nil
+		}
+	}
 	var group errgroup.Group // one that fails cuts off no other
-	for range concurrentCalls {
-		group.Go(func() error { return h.sameAnswer(ctx, h.request) })
+	for n := range concurrentCalls {
+		called := h
+		if n%2 == 1 && other.request != nil {
+			called = &other
+		}
+		group.Go(func() error { return called.sameAnswer(ctx, called.request) })
 	}
 	if err := group.Wait(); err != nil {
-		return failed("the same request %d times at once: %w", concurrentCalls, err)
+		return failed("%d requests at once, of which some are about another object: %w", concurrentCalls, err)
 	}
 	return outcome{}
 }

@@ -96,30 +96,44 @@ func always(answer string) func(map[string]any, int64) string {
 	return func(map[string]any, int64) string { return answer }
 }
 
-// patch answers GeneratePatches with a patch of the first template.
+// uidOf is one template of a holder, the same whatever order they have: the last by kind and name of the holder.
+func uidOf(request map[string]any, holder string) (uid any) {
+	last := ""
+	for _, item := range request["items"].([]any) {
+		fields := item.(map[string]any)
+		of := fields["holderReference"].(map[string]any)
+		if key := fmt.Sprint(templateOf(item), of["name"]); of["kind"] == holder && key > last {
+			last, uid = key, fields["uid"]
+		}
+	}
+	return uid
+}
+
+// patch answers GeneratePatches with a patch of the template of the Cluster.
 func patch(kind, content string) func(map[string]any, int64) string {
 	return func(request map[string]any, _ int64) string {
-		uid := request["items"].([]any)[0].(map[string]any)["uid"]
-		return fmt.Sprintf(`{"status":"Success","items":[{"uid":%q,"patchType":%q,"patch":%q}]}`, uid, kind, base64.StdEncoding.EncodeToString([]byte(content)))
+		return onePatch(uidOf(request, "Cluster"), kind, content)
 	}
 }
 
-// andThen answers GeneratePatches with two patches of the first template: one that makes spec.a, and another.
+func onePatch(uid any, kind, content string) string {
+	return fmt.Sprintf(`{"status":"Success","items":[{"uid":%q,"patchType":%q,"patch":%q}]}`, uid, kind, base64.StdEncoding.EncodeToString([]byte(content)))
+}
+
+// andThen answers GeneratePatches with two patches of the template of the Cluster: one that makes spec.a, and another.
 func andThen(kind, content string) func(map[string]any, int64) string {
 	return func(request map[string]any, _ int64) string {
-		uid := request["items"].([]any)[0].(map[string]any)["uid"]
+		uid := uidOf(request, "Cluster")
 		return fmt.Sprintf(`{"status":"Success","items":[{"uid":%q,"patchType":"JSONMergePatch","patch":%q},{"uid":%q,"patchType":%q,"patch":%q}]}`,
 			uid, base64.StdEncoding.EncodeToString([]byte(`{"spec":{"a":{}}}`)), uid, kind, base64.StdEncoding.EncodeToString([]byte(content)))
 	}
 }
 
-// ofDeployments answers GeneratePatches with a patch of the first template of a MachineDeployment.
+// ofDeployments answers GeneratePatches with a patch of a template of a MachineDeployment.
 func ofDeployments(kind, content string) func(map[string]any, int64) string {
-	return func(request map[string]any, n int64) string {
-		for _, item := range request["items"].([]any) {
-			if fields := item.(map[string]any); fields["holderReference"].(map[string]any)["kind"] == "MachineDeployment" {
-				return patch(kind, content)(map[string]any{"items": []any{item}}, n)
-			}
+	return func(request map[string]any, _ int64) string {
+		if uid := uidOf(request, "MachineDeployment"); uid != nil {
+			return onePatch(uid, kind, content)
 		}
 		return `{"status":"Success"}`
 	}
@@ -219,7 +233,7 @@ func TestCarelessExtensions(t *testing.T) {
 		"FAIL patches/h: items[0]: the patch changes metadata/labels":                                                                           {hook: "GeneratePatches", answer: onlyKubeadm(func(int64) string { return `{"metadata":{"labels":{"a":"b"}}}` })},
 		"FAIL patches/h: items[0]: the patch changes metadata/name":                                                                             {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"replace","path":"/metadata/name","value":"x"}]`)},
 		"FAIL patches/h: items[0]: the patch of the template of MachineDeployment spec.template.spec.bootstrap.configRef: it cannot be applied": {hook: "GeneratePatches", answer: ofDeployments("JSONPatch", `[{"op":"add","path":"/spec/template/spec/nope/-","value":"x"}]`)},
-		"FAIL patches/h: items[0]: the patch of the template of Cluster spec.infrastructureRef: it removes spec, which":                         {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"spec":null}`)},
+		"FAIL patches/h: items[0]: the patch of the template of Cluster spec.controlPlaneRef: it removes spec, which":                           {hook: "GeneratePatches", answer: patch("JSONMergePatch", `{"spec":null}`)},
 		"FAIL request ID: the answer has another": {serve: func(w http.ResponseWriter, r *http.Request) bool {
 			if r.Header.Get(hook.RequestIDHeader) == "conformance-check" {
 				w.Header().Set(hook.RequestIDHeader, "x")
@@ -237,6 +251,68 @@ func TestCarelessExtensions(t *testing.T) {
 			}
 			return reply(w, `{"status":"Failure","message":"busy"}`)
 		}},
+	} {
+		t.Run(want, func(t *testing.T) {
+			if text := check(t, e).String(); !strings.Contains(text, want) {
+				t.Errorf("the report lacks %q:\n%s", want, text)
+			}
+		})
+	}
+}
+
+// What a handler answers to its hook has a meaning for Cluster API, which refuses it or passes over it in part.
+func TestCarelessAnswers(t *testing.T) {
+	merge := func(field, patch string) string {
+		return fmt.Sprintf(`{"status":"Success",%q:{"patchType":"JSONMergePatch","patch":%q}}`, field, base64.StdEncoding.EncodeToString([]byte(patch)))
+	}
+	variables := func(all string) *extensionOf {
+		return &extensionOf{hook: "DiscoverVariables", answer: always(`{"status":"Success","variables":[` + all + `]}`)}
+	}
+	// The requests lead the control plane and the workers from v1.35.4 to v1.36.3.
+	plan := func(controlPlane, workers string) *extensionOf {
+		return &extensionOf{hook: "GenerateUpgradePlan", answer: always(fmt.Sprintf(`{"status":"Success","controlPlaneUpgrades":[%s],"workersUpgrades":[%s]}`, controlPlane, workers))}
+	}
+	var mu sync.Mutex
+	var last string // of whatever is asked
+	for want, e := range map[string]*extensionOf{
+		"FAIL reordering/h: the same templates": {hook: "GeneratePatches", answer: func(request map[string]any, _ int64) string {
+			uid := uidOf(request, "MachineDeployment")
+			return onePatch(uid, "JSONMergePatch", fmt.Sprintf(`{"metadata":{"annotations":{"template":%q}}}`, uid))
+		}},
+		"FAIL reordering/h: the same templates in another order and with": {hook: "GeneratePatches", answer: func(request map[string]any, _ int64) string {
+			return onePatch(request["items"].([]any)[0].(map[string]any)["uid"], "JSONMergePatch", `{"spec":{"a":1}}`)
+		}},
+		"FAIL concurrency/h: 10 requests at once": {answer: func(request map[string]any, _ int64) string {
+			mu.Lock()
+			last = fmt.Sprint(request["cluster"].(map[string]any)["metadata"].(map[string]any)["name"])
+			mu.Unlock()
+			time.Sleep(20 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			return fmt.Sprintf(`{"status":"Success","message":%q}`, last)
+		}},
+		`FAIL variables/h: variables[1]: there is a variable a before it`:              variables(`{"name":"a","schema":{"openAPIV3Schema":{"type":"string"}}},{"name":"a","schema":{"openAPIV3Schema":{"type":"string"}}}`),
+		`FAIL variables/h: variables[0]: "a.b" cannot be the name`:                     variables(`{"name":"a.b","schema":{"openAPIV3Schema":{"type":"string"}}}`),
+		`FAIL variables/h: variables[0]: "builtin" cannot be the name`:                 variables(`{"name":"builtin","schema":{"openAPIV3Schema":{"type":"string"}}}`),
+		`FAIL variables/h: variables[0] (a): schema.openAPIV3Schema.type is ""`:        variables(`{"name":"a","schema":{"openAPIV3Schema":{}}}`),
+		`FAIL variables/h: variables[0] (a): schema.openAPIV3Schema.items.type is "s"`: variables(`{"name":"a","schema":{"openAPIV3Schema":{"type":"array","items":{"type":"s"}}}}`),
+		"ok   variables/h": variables(`{"name":"a","schema":{"openAPIV3Schema":{"type":"object","properties":{"b":{"x-kubernetes-int-or-string":true}}}}}`),
+		"FAIL upgrade plan/h: controlPlaneUpgrades: the steps end with v1.35.4, want v1.36.3":      plan(``, ``),
+		"FAIL upgrade plan/h: controlPlaneUpgrades: the steps end with v1.36.0":                    plan(`{"version":"v1.36.0"}`, ``),
+		"FAIL upgrade plan/h: controlPlaneUpgrades: [1] is v1.35.9, which is not above v1.36.0":    plan(`{"version":"v1.36.0"},{"version":"v1.35.9"},{"version":"v1.36.3"}`, ``),
+		"FAIL upgrade plan/h: controlPlaneUpgrades: [0] is v1.37.1: from v1.35.4 it skips a minor": plan(`{"version":"v1.37.1"},{"version":"v1.36.3"}`, ``),
+		"FAIL upgrade plan/h: controlPlaneUpgrades: [0]: ":                                         plan(`{"version":"latest"}`, ``),
+		"FAIL upgrade plan/h: workersUpgrades: [0] is v1.36.1, which the control plane never has":  plan(`{"version":"v1.36.3"}`, `{"version":"v1.36.1"},{"version":"v1.36.3"}`),
+		"ok   upgrade plan/h": plan(`{"version":"v1.35.9"},{"version":"v1.36.3"}`, `{"version":"v1.36.3"}`),
+		"FAIL updates in place/h: infrastructureMachinePatch: the patch changes status":               {hook: "CanUpdateMachine", answer: always(merge("infrastructureMachinePatch", `{"status":{"a":1}}`))},
+		"FAIL updates in place/h: machinePatch: the patch changes metadata/labels":                    {hook: "CanUpdateMachine", answer: always(merge("machinePatch", `{"metadata":{"labels":{"a":"b"}}}`))},
+		"FAIL updates in place/h: machineSetPatch: the patch changes spec/replicas":                   {hook: "CanUpdateMachineSet", answer: always(merge("machineSetPatch", `{"spec":{"replicas":1}}`))},
+		"FAIL updates in place/h: bootstrapConfigTemplatePatch: the patch changes spec/template/meta": {hook: "CanUpdateMachineSet", answer: always(merge("bootstrapConfigTemplatePatch", `{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}`))},
+		`FAIL updates in place/h: machinePatch: patchType is "Merge"`:                                 {hook: "CanUpdateMachine", answer: always(`{"status":"Success","machinePatch":{"patchType":"Merge","patch":"e30="}}`)},
+		"FAIL updates in place/h: bootstrapConfigPatch: it cannot be applied": {hook: "CanUpdateMachine", answer: always(`{"status":"Success","bootstrapConfigPatch":{"patchType":"JSONPatch","patch":"` +
+			base64.StdEncoding.EncodeToString([]byte(`[{"op":"remove","path":"/spec/nope"}]`)) + `"}}`)},
+		"warn exercise/h: not exercised: nothing is updated in place": {hook: "CanUpdateMachine"},
+		"ok   updates in place/h":                                     {hook: "CanUpdateMachineSet", answer: always(merge("machineSetPatch", `{"spec":{"template":{"spec":{"version":"v1.36.3"}}}}`))},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if text := check(t, e).String(); !strings.Contains(text, want) {
@@ -264,10 +340,10 @@ func TestPatchesOfEachTemplate(t *testing.T) {
 	}
 	for template := range seen {
 		t.Run(template, func(t *testing.T) {
-			wrong := &extensionOf{hook: "GeneratePatches", answer: func(request map[string]any, n int64) string {
+			wrong := &extensionOf{hook: "GeneratePatches", answer: func(request map[string]any, _ int64) string {
 				for _, item := range request["items"].([]any) {
 					if templateOf(item) == template {
-						return patch("JSONPatch", `[{"op":"remove","path":"/spec/nope"}]`)(map[string]any{"items": []any{item}}, n)
+						return onePatch(item.(map[string]any)["uid"], "JSONPatch", `[{"op":"remove","path":"/spec/nope"}]`)
 					}
 				}
 				return `{"status":"Success"}`

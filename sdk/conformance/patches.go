@@ -89,17 +89,7 @@ func validPatch(item hooksv1.GeneratePatchesResponseItem, fields []string) error
 		if err := json.Unmarshal(item.Patch, &patch); err != nil {
 			return fmt.Errorf("no JSON merge patch: %w", err)
 		}
-		for field, value := range patch {
-			members, ok := value.(map[string]any)
-			if field != "metadata" || !ok {
-				members = map[string]any{"": nil}
-			}
-			for member := range members {
-				if err := applies(fields, strings.TrimSuffix(field+"/"+member, "/")); err != nil {
-					return err
-				}
-			}
-		}
+		return mergeApplies(fields, "", patch)
 	case hooksv1.JSONPatchType:
 		var patch []struct {
 			Op, Path string
@@ -117,6 +107,23 @@ func validPatch(item hooksv1.GeneratePatchesResponseItem, fields []string) error
 		}
 	default:
 		return fmt.Errorf("patchType is %q, want %s or %s", item.PatchType, hooksv1.JSONPatchType, hooksv1.JSONMergePatchType)
+	}
+	return nil
+}
+
+// mergeApplies is applies for all that a merge patch changes at a path.
+func mergeApplies(fields []string, path string, patch map[string]any) error {
+	for name, value := range patch {
+		at := strings.TrimPrefix(path+"/"+name, "/")
+		members, isObject := value.(map[string]any)
+		leads := at == "metadata" || slices.ContainsFunc(fields, func(field string) bool { return strings.HasPrefix(field, at+"/") })
+		err := applies(fields, at)
+		if isObject && leads {
+			err = mergeApplies(fields, at, members)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

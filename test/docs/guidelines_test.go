@@ -2,6 +2,7 @@ package docs
 
 import (
 	"context"
+	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -17,12 +18,17 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hooktest"
 )
 
+func nothing[Request, Response any](context.Context, Request) (answer Response, err error) { return }
+
 // The guidelines name every check that `slipway check extension` makes, and no other.
 func TestGuidelinesNameTheChecks(t *testing.T) {
 	ext := hooktest.Start(t, extension.Options{}, func(s *extension.Server) error {
-		return extension.Handle(s, capi.GeneratePatches, "h", func(context.Context, *hooksv1.GeneratePatchesRequest) (*hooksv1.GeneratePatchesResponse, error) {
-			return nil, nil
-		})
+		return errors.Join(
+			extension.Handle(s, capi.GeneratePatches, "patches", nothing[*hooksv1.GeneratePatchesRequest, *hooksv1.GeneratePatchesResponse]),
+			extension.Handle(s, capi.DiscoverVariables, "variables", nothing[*hooksv1.DiscoverVariablesRequest, *hooksv1.DiscoverVariablesResponse]),
+			extension.Handle(s, capi.GenerateUpgradePlan, "plan", nothing[*hooksv1.GenerateUpgradePlanRequest, *hooksv1.GenerateUpgradePlanResponse]),
+			extension.Handle(s, capi.CanUpdateMachine, "update", nothing[*hooksv1.CanUpdateMachineRequest, *hooksv1.CanUpdateMachineResponse]),
+		)
 	})
 	catalog, err := hookdocs.Catalog(hookdocs.All)
 	if err != nil {
