@@ -52,7 +52,7 @@ func (f *bundleFlags) bindCluster(command *cobra.Command) {
 	f.bind(command)
 	f.cluster = managementFlags{program: f.program}
 	command.Flags().StringVar(&f.cluster.kubeconfig, "kubeconfig", "", "with --dir: kubeconfig of the management cluster that serves it, whose KubernetesReleases follow; none do when empty")
-	command.Flags().StringVar(&f.cluster.context, "context", "", "with --dir: context of the kubeconfig")
+	command.Flags().StringVar(&f.cluster.overrides.CurrentContext, "context", "", "with --dir: context of the kubeconfig")
 }
 
 // store is the directory that is meant.

@@ -25,10 +25,12 @@ const maxHostsNamed = 3
 // that of the plane, or the one that is named beside --dir. It returns nil where none is
 // named, as for a directory that is filled from a machine without access.
 func (f *bundleFlags) releases(cmd *cobra.Command) (*session, error) {
-	if f.dir != "" && f.cluster.kubeconfig == "" && f.cluster.context == "" {
+	named := f.cluster.kubeconfig != "" || f.cluster.overrides.CurrentContext != ""
+	if f.dir != "" && !named {
 		return nil, nil
 	}
-	if f.dir == "" && (f.cluster.kubeconfig != "" || f.cluster.context != "") {
+	f.cluster.ofPlane = f.dir == ""
+	if f.dir == "" && named {
 		return nil, errors.New("--kubeconfig and --context are for bundles that a slipway-manager serves: name their directory by --dir")
 	}
 	return f.cluster.open(cmd)

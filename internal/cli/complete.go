@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,6 +32,17 @@ func (f *managementFlags) complete(names func(cmd *cobra.Command, s *session, ar
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+// completeContexts offers the contexts of the kubeconfig.
+func (f *managementFlags) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = f.kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
 func namespaceNames(cmd *cobra.Command, s *session, _ []string) ([]string, error) {

@@ -60,7 +60,6 @@ needs sudo without a password.`,
 }
 
 func (f *hostAddFlags) bind(command *cobra.Command) {
-	f.managementFlags.bind(command, "of the hosts")
 	flags := command.Flags()
 	f.machineFlags.bind(command, 15*time.Minute)
 	flags.StringArrayVar(&f.agents, "agent", nil, "slipway-agent to bring, one for each architecture; those beside this program when empty")
@@ -72,6 +71,7 @@ func (f *hostAddFlags) bind(command *cobra.Command) {
 	flags.StringVar(&f.failureDomain, "failure-domain", "", "failure domain that the hosts stand in, such as a rack")
 	flags.BoolVar(&f.approve, "approve", false, "approve the hosts, whatever the HostApprovalPolicy of the namespace asks for")
 	flags.StringSliceVar(&f.ignorePreflight, "ignore-preflight-errors", nil, "checks of the agent's preflight whose errors do not count, or all")
+	f.managementFlags.bind(command, "of the hosts")
 	completeFlag(command, "software-management", softwareManagements)
 	outputFlag(command, &f.output, listFormats...)
 }

@@ -32,6 +32,7 @@ import (
 // requestFlags are those of the commands that request something of hosts.
 type requestFlags struct {
 	managementFlags
+	confirmFlags
 	timeout time.Duration
 	output  string
 	// reason why a host is kept from being claimed.
@@ -57,6 +58,8 @@ type hostRequest struct {
 	done func(h *infrav1.Host) (bool, error)
 	// waits is what a request waits for that was not carried out in time.
 	waits string
+	// loses says what is lost with it, which is confirmed before; empty for nothing.
+	loses string
 	// oneByOne has hosts wait for the one before them, and ends with one that was not carried out.
 	oneByOne bool
 }
@@ -67,6 +70,11 @@ func (f *requestFlags) command(use, short, long, example string, of func() hostR
 		RunE: f.on(func(cmd *cobra.Command, s *session, names []string) error {
 			if f.timeout <= 0 {
 				return errors.New("--timeout: want a positive duration, for example 2m")
+			}
+			if loses := of().loses; loses != "" {
+				if err := f.confirm(cmd, s, "Reset "+strings.Join(names, ", "), loses); err != nil {
+					return err
+				}
 			}
 			var requested []requestedHost
 			var failed []error
@@ -89,7 +97,10 @@ func (f *requestFlags) command(use, short, long, example string, of func() hostR
 			return errors.Join(failed...)
 		}),
 	}
-	f.bind(command, "of the hosts")
+	f.managementFlags.bind(command, "of the hosts")
+	if of().loses != "" {
+		f.confirmFlags.bind(command)
+	}
 	command.Flags().DurationVar(&f.timeout, "timeout", cmp.Or(f.timeout, 2*time.Minute), "how long to wait for the host; the request stays recorded after that")
 	outputFlag(command, &f.output, listFormats...)
 	return command
@@ -166,6 +177,7 @@ hostmachines.`,
 					return false, nil
 				},
 				waits: "the agent resets the host",
+				loses: "What runs on them ends, and their data of the last claim is deleted",
 			}
 		})
 }

@@ -18,6 +18,7 @@ import (
 type hostRemoveFlags struct {
 	managementFlags
 	machineFlags
+	confirmFlags
 	ssh      []string
 	noSSH    bool
 	evacuate bool
@@ -48,13 +49,14 @@ machines whose Host is gone. Keys and known hosts are those of "host add".`,
 		RunE:              f.on(func(cmd *cobra.Command, s *session, args []string) error { return f.remove(cmd, s, args) }),
 		ValidArgsFunction: f.completeHosts(),
 	}
-	f.managementFlags.bind(command, "of the hosts")
 	f.machineFlags.bind(command, 30*time.Minute)
 	flags := command.Flags()
 	flags.StringArrayVar(&f.ssh, "ssh", nil, "machine of the host, as [USER@]ADDRESS[:PORT]; with several hosts as HOST=[USER@]ADDRESS[:PORT], once for each")
 	flags.StringVar(&f.login.User, "user", "", "whom to log in as where --ssh names nobody; yourself when empty")
 	flags.BoolVar(&f.noSSH, "no-ssh", false, "leave the machines as they are, and say what is left to do on them")
 	flags.BoolVar(&f.evacuate, "evacuate", false, "empty hosts that a machine has: its pool replaces it first")
+	f.confirmFlags.bind(command)
+	f.managementFlags.bind(command, "of the hosts")
 	command.MarkFlagsMutuallyExclusive("ssh", "no-ssh")
 	outputFlag(command, &f.output, listFormats...)
 	return command
@@ -79,6 +81,13 @@ func (f *hostRemoveFlags) remove(cmd *cobra.Command, s *session, names []string)
 		return err
 	}
 	if o.Server, err = f.serverOf(cmd.Context(), s); err != nil {
+		return err
+	}
+	what := "Everything of Slipway is removed from the machines"
+	if f.noSSH {
+		what = "Their machines are left as they are"
+	}
+	if err := f.confirm(cmd, s, "Remove "+strings.Join(names, ", "), what); err != nil {
 		return err
 	}
 	lines := &progressLines{out: cmd.ErrOrStderr(), byName: true}

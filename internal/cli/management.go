@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/management"
@@ -13,8 +15,11 @@ import (
 
 // managementFlags say which management cluster a command is about, and which namespace.
 type managementFlags struct {
-	program                        *Program
-	kubeconfig, context, namespace string
+	program               *Program
+	kubeconfig, namespace string
+	overrides             clientcmd.ConfigOverrides
+	// ofPlane says that the plane of this machine is meant, where no kubeconfig is named.
+	ofPlane bool
 }
 
 // session is a management cluster that a command works on.
@@ -37,30 +42,40 @@ func (f *managementFlags) bind(command *cobra.Command, of string) {
 }
 
 func (f *managementFlags) bindCluster(command *cobra.Command) {
-	usage := "kubeconfig of a management cluster; that of kubectl when empty"
+	usage := "kubeconfig of a management cluster (default: kubectl's)"
 	if f.program.Local != nil {
-		usage = "kubeconfig of a management cluster; the plane of this machine when empty, and without one that of kubectl"
+		usage = "kubeconfig of a management cluster (default: kubectl's, else this machine's plane)"
 	}
-	command.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", usage)
-	command.Flags().StringVar(&f.context, "context", "", "context of the kubeconfig")
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", usage)
+	clientcmd.BindOverrideFlags(&f.overrides, flags, clientcmd.ConfigOverrideFlags{
+		CurrentContext: clientcmd.FlagInfo{LongName: clientcmd.FlagContext, Description: "context of the kubeconfig"},
+		Timeout:        clientcmd.FlagInfo{LongName: clientcmd.FlagTimeout, Default: "0", Description: "how long a single request may take, such as 30s; 0 for as long as it takes"},
+		ContextOverrideFlags: clientcmd.ContextOverrideFlags{
+			AuthInfoName: clientcmd.FlagInfo{LongName: clientcmd.FlagAuthInfoName, Description: "user of the kubeconfig"},
+		},
+		AuthOverrideFlags: clientcmd.AuthOverrideFlags{
+			Impersonate:       clientcmd.FlagInfo{LongName: clientcmd.FlagImpersonate, Description: "user to impersonate"},
+			ImpersonateUID:    clientcmd.FlagInfo{LongName: clientcmd.FlagImpersonateUID, Description: "UID of the user to impersonate"},
+			ImpersonateGroups: clientcmd.FlagInfo{LongName: clientcmd.FlagImpersonateGroup, Description: "group to impersonate; may be given several times"},
+		},
+	})
+	// A command may have a flag of such a name for something else, as --user of SSH.
+	command.Flags().AddFlagSet(flags)
+	_ = command.RegisterFlagCompletionFunc(clientcmd.FlagContext, f.completeContexts)
 }
 
 func (f *managementFlags) completeNamespaces(command *cobra.Command) {
 	_ = command.RegisterFlagCompletionFunc("namespace", f.complete(namespaceNames))
 }
 
-// find returns the management cluster that is meant, and tells when another one could
-// have been.
+// find returns the management cluster that is meant.
 func (f *managementFlags) find(cmd *cobra.Command) (*management.Cluster, error) {
-	choice := management.Choice{Kubeconfig: f.kubeconfig, Context: f.context}
+	choice := management.Choice{Kubeconfig: f.kubeconfig, Overrides: f.overrides}
 	if local := f.program.Local; local != nil {
-		choice.Plane, choice.PlaneGiven = local.Plane, local.Named(cmd)
+		choice.Plane, choice.PlaneGiven = local.Plane, f.ofPlane || local.Named(cmd)
 	}
-	cluster, err := management.Find(choice)
-	if err == nil && cluster.PassedOver != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Using %s, not KUBECONFIG (%s), for which there is --kubeconfig.\n", cluster.Name, cluster.PassedOver)
-	}
-	return cluster, err
+	return management.Find(choice)
 }
 
 // open connects to the management cluster that is meant.
@@ -88,11 +103,15 @@ func (f *managementFlags) session(cluster *management.Cluster) (*session, error)
 // on runs what a command does on a management cluster.
 func (f *managementFlags) on(run func(cmd *cobra.Command, s *session, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		s, err := f.open(cmd)
+		cluster, err := f.find(cmd)
 		if err != nil {
 			return err
 		}
-		return s.cluster.Explain(run(cmd, s, args))
+		s, err := f.session(cluster)
+		if err != nil {
+			return cluster.Explain(err)
+		}
+		return cluster.Explain(run(cmd, s, args))
 	}
 }
 
@@ -106,8 +125,8 @@ type scopeFlags struct {
 func (f *scopeFlags) bind(command *cobra.Command) {
 	f.bindCluster(command)
 	command.Flags().StringVarP(&f.namespace, "namespace", "n", "", "only what is in this namespace")
-	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "what is in all namespaces, which is the default")
-	command.Flags().StringVarP(&f.selector, "selector", "l", "", "only what has these labels, as in rack=a,disk!=slow")
+	command.Flags().BoolVarP(&f.all, "all-namespaces", "A", false, "all namespaces (default)")
+	command.Flags().StringVarP(&f.selector, "selector", "l", "", "label selector, e.g. rack=a,disk!=slow")
 	command.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	f.completeNamespaces(command)
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -295,6 +297,43 @@ func TestKubeconfigOfAWorkloadCluster(t *testing.T) {
 			t.Errorf("%s has mode %v", path, info.Mode())
 		}
 	}
+	if raw, err := get("good", "--raw"); err != nil || raw != whole {
+		t.Errorf("--raw: %v\n%s", err, raw)
+	}
+	mine := filepath.Join(t.TempDir(), "config")
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{CurrentContext: "x", Contexts: map[string]*clientcmdapi.Context{"x": {Cluster: "x", AuthInfo: "x"}}}, mine); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, mine)
+	for range 2 {
+		out, err := get("good", "--merge")
+		merged, readErr := clientcmd.LoadFromFile(mine)
+		if err != nil || readErr != nil || out != `Context "a" is in `+mine+": kubectl --context a get nodes\n" || merged.CurrentContext != "x" || merged.Clusters["a"].Server != "https://a:1" || merged.AuthInfos["a"].Token != "b" || len(merged.Contexts) != 2 {
+			t.Fatalf("--merge: %v, %v\n%s%+v", err, readErr, out, merged)
+		}
+	}
+	for name, broken := range map[string]func(*clientcmdapi.Config){
+		"another cluster a": func(c *clientcmdapi.Config) { c.Clusters["a"].Server = "https://other" },
+		"another user a":    func(c *clientcmdapi.Config) { c.Contexts["x"].AuthInfo = "a" },
+	} {
+		merged, err := clientcmd.LoadFromFile(mine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken(merged)
+		other := filepath.Join(t.TempDir(), "other")
+		if err := clientcmd.WriteToFile(*merged, other); err != nil {
+			t.Fatal(err)
+		}
+		before, _ := os.ReadFile(other)
+		t.Setenv(clientcmd.RecommendedConfigPathEnvVar, other)
+		if _, err := get("good", "--merge"); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if after, _ := os.ReadFile(other); string(after) != string(before) {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
 	for name, want := range map[string]string{"evil": "has exec, which is not allowed", "none": "no kubeconfig yet"} {
 		if out, err := get(name); err == nil || !strings.Contains(err.Error(), want) || out != "" {
 			t.Errorf("%s: %v\n%s", name, err, out)
@@ -333,6 +372,42 @@ func TestOtherClusters(t *testing.T) {
 	}
 	if _, err := run(t, "host", "list", "--kubeconfig", kubeconfig); err == nil || !strings.Contains(err.Error(), "does not accept your credential") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A cluster without hosts is no management cluster, whatever the command reads.
+func TestWorkloadClusterIsNoManagementCluster(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer, known := map[string]string{
+			"/api":    `{"kind":"APIVersions","versions":["v1"]}`,
+			"/apis":   `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+			"/api/v1": `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"secrets","namespaced":true,"kind":"Secret"}]}`,
+		}[r.URL.Path]
+		if !known {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "workload")
+	config := clientcmdapi.Config{
+		CurrentContext: "w", Contexts: map[string]*clientcmdapi.Context{"w": {Cluster: "w", AuthInfo: "w"}},
+		Clusters: map[string]*clientcmdapi.Cluster{"w": {Server: server.URL}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"w": {}},
+	}
+	if err := clientcmd.WriteToFile(config, file); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(clientcmd.RecommendedConfigPathEnvVar, file)
+	for _, line := range []string{
+		"status", "doctor", "host list", "cluster get", "cluster get c", "cluster delete c --yes", "cluster scale c --pool a=1", "kubeconfig c", "host token --server https://a:1",
+		"host reset h", "host remove h --no-ssh", "approve c", "lifecycle explain c", "cluster create c --endpoint 192.0.2.1",
+	} {
+		_, err := run(t, strings.Fields(line)...)
+		want := `context "w" of ` + file + " (" + server.URL + ") is not a Slipway management cluster"
+		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v", line, err)
+		}
 	}
 }
 

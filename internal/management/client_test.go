@@ -90,8 +90,9 @@ func TestNodesLeavesNoConnection(t *testing.T) {
 func TestLooksAskOnce(t *testing.T) {
 	var discoveries atomic.Int32
 	answers := map[string]string{
-		"/api":          `{"kind":"APIVersions","versions":["v1"]}`,
-		"/apis":         `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+		"/api":  `{"kind":"APIVersions","versions":["v1"]}`,
+		"/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"infrastructure.slipway.dev","versions":[{"groupVersion":"infrastructure.slipway.dev/v1beta2","version":"v1beta2"}]}]}`,
+		"/apis/infrastructure.slipway.dev/v1beta2": `{"kind":"APIResourceList","groupVersion":"infrastructure.slipway.dev/v1beta2","resources":[{"name":"hosts","kind":"Host"}]}`,
 		"/api/v1":       `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","kind":"Node","verbs":["list"]}]}`,
 		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[]}`,
 	}

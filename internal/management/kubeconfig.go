@@ -2,6 +2,7 @@ package management
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/durable"
@@ -39,6 +41,37 @@ func (k Kubeconfig) Write() (path string, err error) {
 		return k.Path, err
 	}
 	return k.Path, durable.Write(k.Path, k.Data, 0o600)
+}
+
+// Merge adds its context to the kubeconfig that kubectl changes, and returns the name of the context and
+// that file. The current context stays, if there is one. A cluster or a user of the name with another
+// server or of another context is refused, and nothing is changed.
+func (k Kubeconfig) Merge() (name, file string, err error) {
+	from, err := clientcmd.Load(k.Data)
+	if err != nil {
+		return "", "", err
+	}
+	options := clientcmd.NewDefaultPathOptions()
+	into, err := options.GetStartingConfig()
+	if err != nil {
+		return "", "", err
+	}
+	name, file = from.CurrentContext, options.GetDefaultFilename()
+	added := from.Contexts[name]
+	if added == nil || from.Clusters[added.Cluster] == nil || from.AuthInfos[added.AuthInfo] == nil {
+		return "", "", errors.New("the kubeconfig has no current context")
+	}
+	if old := into.Clusters[added.Cluster]; old != nil && old.Server != from.Clusters[added.Cluster].Server {
+		return "", "", fmt.Errorf("%s has another cluster %s, at %s: `kubectl config rename-context` and `kubectl config delete-cluster %[2]s` make room, or use --raw", file, added.Cluster, old.Server)
+	}
+	for other, context := range into.Contexts {
+		if context.AuthInfo == added.AuthInfo && context.Cluster != added.Cluster {
+			return "", "", fmt.Errorf("%s has another user %s, of context %s: use --raw", file, added.AuthInfo, other)
+		}
+	}
+	into.Clusters[added.Cluster], into.AuthInfos[added.AuthInfo], into.Contexts[name] = from.Clusters[added.Cluster], from.AuthInfos[added.AuthInfo], added
+	into.CurrentContext = cmp.Or(into.CurrentContext, name)
+	return name, file, clientcmd.ModifyConfig(options, *into, false)
 }
 
 func readFileIfExists(path string) ([]byte, error) {

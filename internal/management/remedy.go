@@ -13,23 +13,30 @@ import (
 	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
+// credentialPlugin begins the text of client-go's error of a program that a kubeconfig names for a
+// credential; it has no type.
+const credentialPlugin = "getting credentials: "
+
 // Explain adds to an error of a command what only the cluster as a whole can tell: which
 // one it was, and what to do. Errors that have nothing to do with the cluster come back
 // as they are.
 func (c *Cluster) Explain(err error) error {
 	var unreachable *url.Error
+	var other *NotManagementError
 	rights := missingRights(err)
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, ErrNotRunning):
+	case errors.Is(err, ErrNotRunning), errors.As(err, &other):
 		return err
 	case len(rights) > 0:
 		return fmt.Errorf("%s: %w%s", c.Name, err, grant(rights))
 	case meta.IsNoMatchError(err):
-		return fmt.Errorf("%s is no management cluster with Slipway: %w; name another one with --kubeconfig or --context, or install the provider with `clusterctl init --infrastructure slipway`", c.Name, err)
+		return fmt.Errorf("%s lacks a part of Slipway or of Cluster API: %w; `clusterctl init --infrastructure slipway` installs them", c.Name, err)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s does not accept your credential: %w; renew it, or name another kubeconfig with --kubeconfig", c.Name, err)
+	case strings.Contains(err.Error(), credentialPlugin):
+		return fmt.Errorf("cannot get your credential for %s by the program in the kubeconfig: %w", c.Name, err)
 	case errors.As(err, &unreachable):
 		return fmt.Errorf("%s does not answer: %w", c.Name, err)
 	default:
@@ -55,7 +62,7 @@ func grant(rights []Right) string {
 	if everywhere {
 		b.WriteString("\nWhere your rights are those of one namespace, name it with -n.")
 	}
-	b.WriteString("\nAn administrator of that cluster gives what is missing with:")
+	b.WriteString("\nAsk a cluster administrator to run:")
 	for _, r := range roles {
 		kind, namespace, name := "clusterrole", "", "slipway-"+r.verb
 		if r.namespace != "" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -146,6 +147,10 @@ func TestCommandForTheUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(envStateDir, "")
+	t.Setenv("KUBECONFIG", "")
+	before := clientcmd.RecommendedHomeFile
+	t.Cleanup(func() { clientcmd.RecommendedHomeFile = before })
+	clientcmd.RecommendedHomeFile = filepath.Join(t.TempDir(), "none")
 	t.Setenv("PATH", t.TempDir())
 	t.Chdir(filepath.Dir(filepath.Dir(self)))
 	g := &global{stateDir: "/x"}
@@ -158,5 +163,10 @@ func TestCommandForTheUser(t *testing.T) {
 	g.stateDir = instance.DefaultStateDir
 	if got := g.command(); got != "slipway" {
 		t.Errorf("in the PATH: %q", got)
+	}
+	// kubectl has a cluster, which slipway would use.
+	t.Setenv("KUBECONFIG", "/elsewhere")
+	if got := g.command(); got != "slipway --state-dir "+instance.DefaultStateDir {
+		t.Errorf("with KUBECONFIG: %q", got)
 	}
 }

@@ -87,7 +87,7 @@ func confirmPurge(cmd *cobra.Command, inst *instance.Instance) error {
 	if err != nil {
 		return err
 	}
-	return cli.Confirm(cmd, inst.Name, fmt.Sprintf("The data of plane %s in %s, with its clusters, and the disks of its %d local hosts are deleted.", inst.Name, inst.Dir, len(list)))
+	return cli.Confirm(cmd, inst.Name, fmt.Sprintf("The data of plane %s in %s (https://127.0.0.1:%d), with its clusters, and the disks of its %d local hosts are deleted.", inst.Name, inst.Dir, inst.APIPort, len(list)))
 }
 
 // stopService has systemd stop the plane, which would start it again otherwise. With purge

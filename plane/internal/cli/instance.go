@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/service"
@@ -51,7 +52,8 @@ func (g *global) command() string {
 			}
 		}
 	}
-	if g.stateDir != cmp.Or(os.Getenv(envStateDir), instance.DefaultStateDir) {
+	// Where kubectl has a cluster, that is what slipway would use.
+	if g.stateDir != cmp.Or(os.Getenv(envStateDir), instance.DefaultStateDir) || os.Getenv(envStateDir) == "" && management.KubeconfigGiven() {
 		command += " --state-dir " + g.stateDir
 	}
 	return command

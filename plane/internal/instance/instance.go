@@ -98,7 +98,7 @@ func Open(dir string) (*Instance, error) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNone)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("%w: the plane belongs to root; run the command with sudo", err)
+		return nil, fmt.Errorf("a plane exists in %s that only root may use; use sudo: %w", dir, fs.ErrPermission)
 	}
 	if err != nil {
 		return nil, err
