@@ -110,10 +110,12 @@ type HostLogRequestStatus struct {
 // HostLogRequest requests the log of one unit of a host from its agent. The right to create
 // hostlogrequests in a namespace is the right to read the logs of its hosts. The agent answers in the
 // status, over its own connection; slipway-manager deletes the object five minutes later.
-// `slipway host logs` creates it.
+// `slipway host logs` creates it. Its name is that of the Host, a hyphen, and a word without one: the agent
+// of a host has its right to a request by that name, which no request for another host can have.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.startsWith(self.spec.hostName + '-') && self.metadata.name.lastIndexOf('-') == size(self.spec.hostName)",message="metadata.name must be spec.hostName, a hyphen, and a word without a hyphen"
 // +kubebuilder:metadata:labels="cluster.x-k8s.io/v1beta2=v1beta2"
 // +kubebuilder:storageversion
 // +kubebuilder:resource:path=hostlogrequests,scope=Namespaced,shortName=swlog,categories=slipway

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,11 +14,13 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/redact"
 )
 
 // logUnits are what hosts write logs of, by the names of --unit.
@@ -114,11 +117,17 @@ func (f *logFlags) local(cmd *cobra.Command, cluster *management.Cluster, host s
 	}) {
 		return false, err
 	}
-	service := f.unit
+	service := strings.ToLower(f.unit)
 	if service == "agent" {
 		service = "slipway-agent"
 	}
-	return true, cluster.Plane.LocalLog(cmd.Context(), escaped{cmd.OutOrStdout()}, host, service, f.lines, f.follow)
+	query := management.LogQuery{Lines: f.lines, Follow: f.follow}
+	if f.since > 0 {
+		query.Since = time.Now().Add(-f.since)
+	}
+	out := &redacted{out: cmd.OutOrStdout()}
+	err = cluster.Plane.LocalLog(cmd.Context(), out, host, service, query)
+	return true, errors.Join(err, out.end())
 }
 
 // show requests a log of the agent, and writes it as it comes.
@@ -161,7 +170,7 @@ func (f *logFlags) request(ctx context.Context, s *session, name string) (*infra
 	if err := s.Create(ctx, self); err != nil {
 		return nil, fmt.Errorf("find out who you are for the management cluster: %w", err)
 	}
-	request := &infrav1.HostLogRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: name + "-"}}
+	request := &infrav1.HostLogRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-" + rand.String(10)}}
 	request.Spec = infrav1.HostLogRequestSpec{HostName: name, Unit: logUnits[i], RequestedBy: self.Status.UserInfo.Username, Lines: int32(f.lines)}
 	if f.since > 0 {
 		request.Spec.SinceSeconds = int32(max(1, min(f.since, 365*24*time.Hour).Round(time.Second)/time.Second))
@@ -243,10 +252,34 @@ func showAnswer(status *infrav1.HostLogRequestStatus, shown int64, out, notes io
 	return last, err
 }
 
-// escaped writes text without what steers a terminal.
-type escaped struct{ io.Writer }
+// redacted writes lines without likely credentials and without what steers a terminal, as an agent answers
+// them.
+type redacted struct {
+	out   io.Writer
+	lines redact.Lines
+	// begun is the line that has no end yet.
+	begun []byte
+}
 
-func (e escaped) Write(p []byte) (int, error) {
-	_, err := escapes.WriteString(e.Writer, string(p))
-	return len(p), err
+func (r *redacted) Write(p []byte) (int, error) {
+	r.begun = append(r.begun, p...)
+	for {
+		line, rest, whole := bytes.Cut(r.begun, []byte("\n"))
+		if !whole {
+			return len(p), nil
+		}
+		if _, err := escapes.WriteString(r.out, r.lines.Line(string(line))+"\n"); err != nil {
+			return 0, err
+		}
+		r.begun = rest
+	}
+}
+
+// end writes the line that has no end.
+func (r *redacted) end() error {
+	if len(r.begun) == 0 {
+		return nil
+	}
+	_, err := r.Write([]byte("\n"))
+	return err
 }

@@ -75,7 +75,11 @@ func TestHostLogs(t *testing.T) {
 	if err != nil || !strings.HasSuffix(out, "one\ntwo\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	request := (<-answered).Spec
+	asked := <-answered
+	request := asked.Spec
+	if word, ok := strings.CutPrefix(asked.Name, "h1-"); !ok || word == "" || strings.Contains(word, "-") {
+		t.Errorf("the request is called %s", asked.Name)
+	}
 	if request.HostName != "h1" || request.Unit != infrav1.HostLogKubelet || request.SinceSeconds != 90 || request.Lines != 7 || request.RequestedBy == "" || request.Follow != nil {
 		t.Errorf("requested %+v", request)
 	}
@@ -98,5 +102,22 @@ func TestHostLogs(t *testing.T) {
 	completed, err := run(t, "__complete", "host", "logs", "h1", "--kubeconfig", kubeconfig, "-n", namespace, "")
 	if err != nil || !slices.Contains(strings.Fields(completed), "kernel") {
 		t.Errorf("%v\n%s", err, completed)
+	}
+}
+
+// The log of a local host is shown line by line without credentials, also one whose key goes over several writes.
+func TestRedactedLines(t *testing.T) {
+	var out bytes.Buffer
+	r := &redacted{out: &out}
+	for _, part := range []string{"one\ntok", "en=abcdef0123456789abcdef0123456789\n-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----\n", "\x1b[2Jlast"} {
+		if _, err := r.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.end(); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.HasPrefix(got, "one\n") || !strings.HasSuffix(got, "^[[2Jlast\n") || strings.Contains(got, "abcdef0123") || strings.Contains(got, "MIIabc") {
+		t.Errorf("shown: %q", got)
 	}
 }

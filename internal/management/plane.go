@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,12 +46,22 @@ type Plane interface {
 	// LocalHosts are its hosts on this machine, as they are seen from outside of them;
 	// they are known when the plane does not run, too.
 	LocalHosts(ctx context.Context) ([]LocalHost, error)
-	// LocalLog writes the last lines of the log of a service of one of them, and with follow what is
-	// added until the context ends. Without a service of that name it says which there are.
-	LocalLog(ctx context.Context, out io.Writer, host, service string, lines int, follow bool) error
+	// LocalLog writes the log of a service of one of them. Without a service of that name it says which
+	// there are.
+	LocalLog(ctx context.Context, out io.Writer, host, service string, q LogQuery) error
 	// Records are the logs and the metrics of the plane, and with hosts the logs of its
 	// local hosts. Of a plane that does not run there are those that it left.
 	Records(ctx context.Context, hosts bool) ([]Record, error)
+}
+
+// LogQuery is what is shown of a log of a local host.
+type LogQuery struct {
+	// Lines is how many lines of the past are shown, the last ones.
+	Lines int
+	// Since leaves out earlier lines; nothing when zero.
+	Since time.Time
+	// Follow goes on with what is appended, until the context ends.
+	Follow bool
 }
 
 // Connect returns a client of a plane; ErrNotRunning when it does not run.

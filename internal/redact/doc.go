@@ -7,6 +7,6 @@
 // replaced wherever they turn up. Of text that comes line by line, Lines also takes out keys that go
 // over several lines.
 //
-// It imports nothing of this repository. It is imported by internal/support and
-// internal/agent/hostlog.
+// It imports nothing of this repository. It is imported by internal/support,
+// internal/cli and internal/agent/hostlog.
 package redact

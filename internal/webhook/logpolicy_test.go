@@ -16,7 +16,7 @@ import (
 
 func logRequest(namespace, host, by string) *infrav1.HostLogRequest {
 	return &infrav1.HostLogRequest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "log-"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: host + "-"},
 		Spec:       infrav1.HostLogRequestSpec{HostName: host, Unit: infrav1.HostLogKubelet, RequestedBy: by},
 	}
 }
@@ -40,7 +40,14 @@ func TestLogRequestsNameTheirUser(t *testing.T) {
 			t.Errorf("%s: %v, want %q", what, tc.err, tc.want)
 		}
 	}
-	request.Spec.HostName = "host-2"
+	for host, name := range map[string]string{"host": "host-1-x", "host-1": "log-x", "host-2": "host-2", "host-3": "host-3-x-y", "host-4": "host-4x"} {
+		foreign := logRequest(namespace, host, "ann")
+		foreign.Name, foreign.GenerateName = name, ""
+		if err := ann.Create(t.Context(), foreign); err == nil || !strings.Contains(err.Error(), "metadata.name must be spec.hostName") {
+			t.Errorf("a request for %s that is called %s: %v", host, name, err)
+		}
+	}
+	request.Spec.Unit = infrav1.HostLogAgent
 	if err := ann.Update(t.Context(), request); err == nil || !strings.Contains(err.Error(), "cannot be changed") {
 		t.Errorf("a change of the request: %v", err)
 	}

@@ -98,7 +98,7 @@ var rules = []rule{
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/change", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
-		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/version"},
+		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/redact", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},
 }

@@ -81,11 +81,11 @@ func TestLogRequests(t *testing.T) {
 	agent, other := w.host("host-1"), w.host("host-2")
 	var names []string
 	for i := range 6 {
-		names = append(names, fmt.Sprintf("request-%d", i))
+		names = append(names, fmt.Sprintf("host-1-%d", i))
 		w.requestLog("host-1", names[i])
 	}
-	w.requestLog("host-2", "other")
-	w.requestLog("nowhere", "lost")
+	w.requestLog("host-2", "host-2-other")
+	w.requestLog("nowhere", "nowhere-lost")
 	w.logsOf("host-1")
 	if got := w.granted(agent); !slices.Equal(got, names[:4]) {
 		t.Fatalf("granted %v", got)
@@ -94,7 +94,7 @@ func TestLogRequests(t *testing.T) {
 		t.Errorf("granted to another host: %v", got)
 	}
 	for range 4 {
-		if said := <-w.events; !strings.Contains(said, "ann reads the log of the host's kubelet (HostLogRequest request-") {
+		if said := <-w.events; !strings.Contains(said, "ann reads the log of the host's kubelet (HostLogRequest host-1-") {
 			t.Errorf("event %q", said)
 		}
 	}
@@ -112,23 +112,23 @@ func TestLogRequests(t *testing.T) {
 		return q
 	}
 	// An agent completes one, in a year far away: it goes all the same.
-	done := get("request-0")
+	done := get("host-1-0")
 	done.Status.FirstLine, done.Status.Text, done.Status.CompletionTime = 1, "a\n", ptr.To(metav1.NewTime(w.clock.Now().AddDate(1000, 0, 0)))
 	if err := env.Client.Status().Update(t.Context(), done); err != nil {
 		t.Fatal(err)
 	}
-	if err := env.Client.Delete(t.Context(), get("request-1")); err != nil {
+	if err := env.Client.Delete(t.Context(), get("host-1-1")); err != nil {
 		t.Fatal(err)
 	}
 	w.logsOf("host-1")
 	if got := w.granted(agent); !slices.Equal(got, names[2:]) {
 		t.Errorf("granted %v after two ended", got)
 	}
-	if again := get("request-0"); again.Status.Text != "a\n" {
+	if again := get("host-1-0"); again.Status.Text != "a\n" {
 		t.Errorf("the answer is lost: %+v", again.Status)
 	}
 	w.logsOf("nowhere")
-	if lost := get("lost"); lost.Status.CompletionTime == nil || !strings.Contains(lost.Status.Message, "has no Host nowhere") {
+	if lost := get("nowhere-lost"); lost.Status.CompletionTime == nil || !strings.Contains(lost.Status.Message, "has no Host nowhere") {
 		t.Errorf("status of a request for no host: %+v", lost.Status)
 	}
 	w.clock.SetTime(w.clock.Now().Add(116 * time.Second))
@@ -138,13 +138,13 @@ func TestLogRequests(t *testing.T) {
 	if got := w.granted(agent); got != nil {
 		t.Errorf("granted %v after the time limit", got)
 	}
-	if q := get("request-2"); q.Status.CompletionTime == nil || !strings.Contains(q.Status.Message, "did not answer within 1m55s") {
+	if q := get("host-1-2"); q.Status.CompletionTime == nil || !strings.Contains(q.Status.Message, "did not answer within 1m55s") {
 		t.Errorf("status of one that was not answered: %+v", q.Status)
 	}
 	w.clock.SetTime(w.clock.Now().Add(6 * time.Minute))
 	w.logsOf("host-1")
 	w.logsOf("nowhere")
-	for _, name := range append(names, "lost") {
+	for _, name := range append(names, "nowhere-lost") {
 		if q := get(name); q != nil {
 			t.Errorf("%s stays: %+v", name, q.Status)
 		}
@@ -156,7 +156,7 @@ func TestLogRequestsWait(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1")
 	for i := range 5 {
-		q := w.requestLog("host-1", fmt.Sprintf("request-%d", i))
+		q := w.requestLog("host-1", fmt.Sprintf("host-1-%d", i))
 		if i < 4 {
 			q.Status.GrantedTime = ptr.To(metav1.NewTime(w.clock.Now().Add(time.Hour))) // they last
 			if err := env.Client.Status().Update(t.Context(), q); err != nil {
@@ -170,7 +170,7 @@ func TestLogRequestsWait(t *testing.T) {
 		t.Errorf("granted %v", got)
 	}
 	q := &infrav1.HostLogRequest{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "request-4"}, q); err != nil || !strings.Contains(q.Status.Message, "answered 4 other requests for 5m0s") {
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: "host-1-4"}, q); err != nil || !strings.Contains(q.Status.Message, "answered 4 other requests for 5m0s") {
 		t.Errorf("%v, %+v", err, q.Status)
 	}
 }
@@ -180,7 +180,7 @@ func TestAgentsAnswerTheirRequestsAlone(t *testing.T) {
 	w := newWorld(t)
 	agent := w.host("host-1")
 	w.host("host-2")
-	mine, other := w.requestLog("host-1", "mine"), w.requestLog("host-2", "other")
+	mine, other := w.requestLog("host-1", "host-1-mine"), w.requestLog("host-2", "host-2-other")
 	w.logsOf("host-1")
 	w.logsOf("host-2")
 	h := agent.Host(t)
@@ -197,7 +197,7 @@ func TestAgentsAnswerTheirRequestsAlone(t *testing.T) {
 		"read another": c.Get(t.Context(), client.ObjectKeyFromObject(other), other), "answer another": c.Status().Patch(t.Context(), other, answer),
 		"list": c.List(t.Context(), &infrav1.HostLogRequestList{}, client.InNamespace(w.namespace)), "delete": c.Delete(t.Context(), mine),
 		"change": c.Patch(t.Context(), mine, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"a":"b"}}}`))),
-		"request": c.Create(t.Context(), &infrav1.HostLogRequest{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "new"}, Spec: infrav1.HostLogRequestSpec{
+		"request": c.Create(t.Context(), &infrav1.HostLogRequest{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "host-2-new"}, Spec: infrav1.HostLogRequestSpec{
 			HostName: "host-2", Unit: infrav1.HostLogAgent, RequestedBy: "x",
 		}}),
 	} {

@@ -88,8 +88,11 @@ func (p Plane) WorkloadKubeconfig(ctx context.Context, reader client.Reader, clu
 }
 
 // LocalLog writes the log of a service of a local host.
-func (p Plane) LocalLog(ctx context.Context, out io.Writer, host, service string, lines int, follow bool) error {
-	return sandbox.ShowLog(ctx, out, func() (*os.File, error) { return p.Manager.OpenLog(host, service, "") }, lines, follow)
+func (p Plane) LocalLog(ctx context.Context, out io.Writer, host, service string, q management.LogQuery) error {
+	if service == "kernel" {
+		return sandbox.ErrNoKernelLog
+	}
+	return sandbox.ShowLog(ctx, out, func() (*os.File, error) { return p.Manager.OpenLog(host, service, "") }, sandbox.LogQuery(q))
 }
 
 // LocalHosts looks at the hosts from outside.
