@@ -42,8 +42,8 @@ func TestNodeIsRegisteredOnce(t *testing.T) {
 			reason := ""
 			if err != nil {
 				e := operation.AsError(err)
-				if reason = e.Reason; e.Retry != operation.RetryAfterReset {
-					t.Errorf("retry %v", e.Retry)
+				if reason = e.Reason; e.Retry != operation.RetryWhenAccepted || !strings.Contains(e.Message, "`kubectl delete node ") {
+					t.Errorf("retry %v, message %s", e.Retry, e.Message)
 				}
 			}
 			if reason != c.reason {
