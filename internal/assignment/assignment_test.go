@@ -24,6 +24,7 @@ import (
 	"github.com/slipway-dev/slipway/config"
 	"github.com/slipway-dev/slipway/internal/assignment"
 	"github.com/slipway-dev/slipway/internal/testenv"
+	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
 var env *testenv.Env
@@ -113,19 +114,13 @@ func (w *world) assigned(state assignment.State, names ...string) {
 // play has agents go over, and the manager tell that they are there and let deleted Hosts go.
 func (w *world) play() {
 	w.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	w.t.Cleanup(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-			list := &infrav1.HostList{}
-			_ = env.Client.List(ctx, list, client.InNamespace(w.from))
-			for i := range list.Items {
-				w.step(ctx, &list.Items[i])
-			}
+	poll.Repeat(w.t, func(ctx context.Context) {
+		list := &infrav1.HostList{}
+		_ = env.Client.List(ctx, list, client.InNamespace(w.from))
+		for i := range list.Items {
+			w.step(ctx, &list.Items[i])
 		}
-	}()
+	})
 }
 
 func (w *world) step(ctx context.Context, h *infrav1.Host) {

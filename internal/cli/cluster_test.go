@@ -194,15 +194,12 @@ func TestClusterLife(t *testing.T) {
 	u.refused("is not newer than v1.36.3", "upgrade", "c", "--kubernetes-version", "v1.36.3")
 	u.refused("not reached within 1s", "scale", "c", "--pool", "pool=4", "--wait", "--timeout", "1s")
 
-	done, waits := make(chan string, 1), make(chan struct{}, 1)
+	done, waits := make(chan string, 1), make(chan struct{}, 100)
 	told, tell := io.Pipe()
 	go func() {
 		for lines := bufio.NewScanner(told); lines.Scan(); {
 			if strings.Contains(lines.Text(), "Cluster API has not seen the change yet") {
-				select {
-				case waits <- struct{}{}:
-				default:
-				}
+				waits <- struct{}{}
 			}
 		}
 	}()

@@ -24,24 +24,18 @@ import (
 // follow has the agents of a namespace go where their Hosts say.
 func follow(t *testing.T, namespace string) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	t.Cleanup(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-			list := &infrav1.HostList{}
-			_ = env.Client.List(ctx, list, client.InNamespace(namespace))
-			for i := range list.Items {
-				there := &infrav1.Host{}
-				if h := &list.Items[i]; h.Spec.AssignedNamespace != "" && env.Client.Get(ctx, client.ObjectKey{Namespace: h.Spec.AssignedNamespace, Name: h.Name}, there) == nil {
-					conditions.Set(there, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostHeartbeatFreshReason})
-					there.Status.BootID = "boot"
-					_ = env.Client.Status().Update(ctx, there)
-				}
+	poll.Repeat(t, func(ctx context.Context) {
+		list := &infrav1.HostList{}
+		_ = env.Client.List(ctx, list, client.InNamespace(namespace))
+		for i := range list.Items {
+			there := &infrav1.Host{}
+			if h := &list.Items[i]; h.Spec.AssignedNamespace != "" && env.Client.Get(ctx, client.ObjectKey{Namespace: h.Spec.AssignedNamespace, Name: h.Name}, there) == nil {
+				conditions.Set(there, metav1.Condition{Type: infrav1.AgentConnectedCondition, Status: metav1.ConditionTrue, Reason: infrav1.HostHeartbeatFreshReason})
+				there.Status.BootID = "boot"
+				_ = env.Client.Status().Update(ctx, there)
 			}
 		}
-	}()
+	})
 }
 
 // Free hosts go to another namespace by name; one that cannot stops no other, and the same

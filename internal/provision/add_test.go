@@ -163,20 +163,11 @@ func at(port string) string { return "127.0.0.1:" + port }
 // play is what the agent and the Host controller do once the agent's unit was started:
 // the Host gets its identity, and reports.
 func (w *world) play(b *bare) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	w.t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	go func() {
-		defer close(done)
-		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-			if b.has("/run/units/slipway-agent") && b.has("/etc/slipway/bootstrap-kubeconfig") {
-				w.report(ctx, b)
-			}
+	poll.Repeat(w.t, func(ctx context.Context) {
+		if b.has("/run/units/slipway-agent") && b.has("/etc/slipway/bootstrap-kubeconfig") {
+			w.report(ctx, b)
 		}
-	}()
+	})
 }
 
 func (w *world) report(ctx context.Context, b *bare) {

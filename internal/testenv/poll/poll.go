@@ -99,6 +99,19 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
+// Repeat calls step with short pauses, as a played agent does, and ends with the test.
+func Repeat(t testing.TB, step func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	t.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		for ; ctx.Err() == nil; time.Sleep(shortest) {
+			step(ctx)
+		}
+	}()
+}
+
 // Receive waits for the next value of a channel, or for its end, after which it returns the
 // zero value.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
