@@ -211,7 +211,7 @@ test: ready build ## The gate: what each change passes and CI runs. Linters, uni
 ready:
 	@hack/ready.sh
 
-test-slow: ready ## make test with a third of the processors: no test minds a slow machine
+test-slow: ready ## make test with a third of the processors: no test minds a slow machine (an hour)
 	@hack/slow.sh $(MAKE) --no-print-directory test
 gate-packages:
 	@$(call each,verify test-packages)
@@ -238,7 +238,7 @@ test-packages race-concurrent test-modules test-e2e test-upstream-fastest: expor
 
 # Two packages more than there are processors: those that wait, as for an API server to look
 # again, leave a fifth of them.
-test-packages: prometheus python $(if $(SLIPWAY_DEEP),registry chromium) ## The tests of the gate but those with built programs, in random order; SLIPWAY_DEEP=1 for all of them
+test-packages: prometheus python $(if $(SLIPWAY_DEEP),registry chromium) ## The tests of the gate but those with real kubelets; SLIPWAY_DEEP=1 for all of them, in random order
 	@$(call fetch,-test work)
 	@failed=; $(call GOTEST,tree,standard-quiet) -count=1 $(TREE_PACKAGES) || failed=1; \
 	  $(call GOTEST,packages,standard-quiet) -p $$(($$(nproc) + 2)) $(if $(SLIPWAY_DEEP),-timeout 40m) $(HOW) $(LONGEST_PACKAGES) \
@@ -312,15 +312,15 @@ test-vm test-machine: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
 test-vm: vm ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
 	@$(MAKE) --no-print-directory build host-bundle packages registry KUBERNETES=all
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 180m $(and $(RUN),-run '$(RUN)') ./test/vm
-test-machine: vm packages ## Install, power off and purge the package of the agent on one such machine (two minutes); CI runs it
+test-machine: vm packages ## Install, power off and purge the package of the agent on one such machine (ten minutes)
 	@$(call GOTEST,machine,standard-verbose) -count=1 -timeout 60m -run '^TestPackage$$' ./test/vm
 
 test-control-plane-in-place: export SLIPWAY_TEST_CONTROL_PLANE = 1
 test-control-plane-in-place: build-all ## Upgrade three control planes on their hosts, one of which loses its power (some minutes)
 	@$(call GOTEST,control-plane-in-place,standard-verbose) -count=1 -timeout 60m -run '^TestControlPlaneInPlace$$' ./test/e2e
 
-# What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. CI
-# runs the fastest of them: each takes minutes, and all of them most of two hours.
+# What upstream's maintainers hold providers to; docs/upstream-e2e.md tells of each spec. The
+# deep suite runs the fastest of them: each takes minutes, and all of them most of two hours.
 UPSTREAM_SPECS = $(SPEC)
 test-upstream: UPSTREAM_VERBOSE = -ginkgo.v
 test-upstream: build-all ## Run upstream's end-to-end specs against a plane of 5 local hosts, or those of SPEC=MachinePool,ClusterDeletion

@@ -29,9 +29,9 @@ var areas = []area{
 	{"test-packages", "6 GiB of memory, Debian's packages", "30 min", []string{deepTests},
 		[]string{"cmd/slipway-agent", "cmd/slipway-manager", "cmd/slipway-lifecycle", "cmd/kubectl-slipway"}},
 	{"test-modules", "Python, rpm", "9 min", []string{"sdk/...", "release/...", "nodebundle/...", "test/e2e/upstream/..."}, []string{"cmd/slipway-agent"}},
-	{"race-concurrent", "a C compiler", "8 min", []string{"sdk/...", "internal/agent/...", "internal/throttle", "internal/controller/host"}, nil},
-	{"test-check", "Go and git", "5 min", []string{"internal/testenv"}, nil},
-	{"test-mutants", "2 GiB of memory", "10 min", []string{"test/conformance/mutation", "internal/controller/...", "internal/host", "test/chaos/..."}, nil},
+	{"race-concurrent", "a C compiler", "30 min", []string{"sdk/...", "internal/agent/...", "internal/throttle", "internal/controller/host"}, nil},
+	{"test-check", "Go and git", "12 min", []string{"internal/testenv"}, nil},
+	{"test-mutants", "2 GiB of memory", "28 min", []string{"test/conformance/mutation", "internal/controller/...", "internal/host", "test/chaos/..."}, nil},
 	{"test-machine", "qemu-system-x86, mmdebstrap, 4 GiB of memory", "10 min", []string{"test/vm"}, []string{"cmd/slipway-agent", "release"}},
 	{"test-upstream-fastest", "3 GiB of memory", "8 min", []string{"test/e2e/upstream"}, plane},
 }
