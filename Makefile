@@ -291,7 +291,7 @@ race-concurrent: envtest python ## The race detector over concurrent code (cgo o
 	  ./sdk/... ./internal/agent/... ./internal/throttle ./internal/controller/host
 
 test-check: ## make check in a clone of its own, where no program is built
-	@clone=$$(mktemp -d) && trap 'rm -rf "$$clone"' EXIT && git clone --quiet . "$$clone" && env -u SLIPWAY_DEEP $(MAKE) --no-print-directory -C "$$clone" check
+	@mkdir -p $(TEST_EVENTS) && clone=$$(mktemp -d) && trap 'cp "$$clone/bin/tests/unit.json" $(TEST_EVENTS)/check.json || :; rm -rf "$$clone"' EXIT && git clone --quiet . "$$clone" && env -u SLIPWAY_DEEP $(MAKE) --no-print-directory -C "$$clone" check
 
 test-mutation: envtest ## Break the provider, the lifecycle engine and the boundaries in many ways, each of which the rule or test that it names must notice (an hour and a half)
 	go run ./test/conformance/mutation
