@@ -3,14 +3,11 @@ package change_test
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -18,16 +15,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/testenv"
 )
-
-var env *testenv.Env
-
-func TestMain(m *testing.M) {
-	os.Exit(testenv.Main(m, addToScheme, func(e *testenv.Env) error { env = e; return nil }))
-}
-
-func addToScheme(scheme *runtime.Scheme) error {
-	return errors.Join(clientgoscheme.AddToScheme(scheme), infrav1.AddToScheme(scheme))
-}
 
 // TestApprove has something happen to the Host after it was looked at and read, and before the
 // approval is written.

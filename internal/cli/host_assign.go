@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/assignment"
+	"github.com/slipway-dev/slipway/internal/change"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/text"
 )
@@ -57,7 +57,7 @@ func (f *hostAssignFlags) assign(cmd *cobra.Command, s *session, names []string)
 		return errors.New("--timeout: want a positive duration, for example 2m")
 	}
 	begin := time.Now()
-	results, err := assignment.Assign(cmd.Context(), assignment.Options{
+	results, err := change.Assign(cmd.Context(), change.AssignOptions{
 		Client: s, From: s.namespace, To: f.to, Timeout: f.timeout,
 		Report: func(name, waiting string) {
 			_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s: %s\n", time.Since(begin).Seconds(), name, text.OneLine(waiting)))
@@ -85,7 +85,7 @@ func (f *managementFlags) completeFree() completion {
 	})
 }
 
-func assignmentsResult(results []assignment.Result) result {
+func assignmentsResult(results []change.Assigned) result {
 	shown := result{object: results, table: func(out io.Writer, _ bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAMESPACE\tNAME\tSTATE")

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/assignment"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -80,8 +80,8 @@ func TestAssignHosts(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	out, err = assign("h1", "-o", "json")
-	var results []assignment.Result
-	if err != nil || json.Unmarshal([]byte(out), &results) != nil || !slices.Equal(results, []assignment.Result{{Namespace: to, Name: "h1", State: assignment.StateUnchanged}}) {
+	var results []change.Assigned
+	if err != nil || json.Unmarshal([]byte(out), &results) != nil || !slices.Equal(results, []change.Assigned{{Namespace: to, Name: "h1", State: change.StateUnchanged}}) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for want, args := range map[string][]string{

@@ -41,7 +41,7 @@ var outputs = map[string]string{
 	"slipway host uncordon":         "[]internal/cli.requestedHost",
 	"slipway host evacuate":         "[]internal/cli.requestedHost",
 	"slipway host reboot":           "[]internal/cli.requestedHost",
-	"slipway host assign":           "[]internal/assignment.Result",
+	"slipway host assign":           "[]internal/change.Assigned",
 	"slipway host list":             "[]internal/cli.hostRow",
 	"slipway host remove":           "[]internal/provision.Result",
 	"slipway lifecycle approve":     "internal/cli.decided",

@@ -80,7 +80,6 @@ var rules = []rule{
 	{folder: "internal/providercheck", may: []string{"internal/version"}},
 	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/change", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/assignment", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/snapshot", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/doctor", may: []string{"api", "internal/host", "internal/lifecycle/plan", "internal/runs", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/status", may: []string{"api", "internal/doctor", "internal/host", "internal/lifecycle/plan", "internal/placement", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},
@@ -97,7 +96,7 @@ var rules = []rule{
 	{folder: "internal/console", may: []string{"api", "internal/change", "internal/clusters", "templates", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status", "sdk/listener"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
-	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/change", "internal/assignment", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
+	{folder: "internal/cli", may: []string{"api", "config", "sdk", "internal/agent/join", "internal/change", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
 		"internal/host", "internal/hostbundle", "internal/lifecycle/plan", "internal/management", "internal/provision", "internal/providercheck", "internal/redact", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/version"},
 		never: []string{"k8s.io/kubernetes", "go.etcd.io/etcd", "github.com/vishvananda"}},
 	{folder: "cmd", may: []string{"api", "internal"}},

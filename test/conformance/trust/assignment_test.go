@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/assignment"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/test/simagent"
 )
@@ -80,8 +80,8 @@ func (w *world) assigned(t *testing.T) {
 // assign takes the host to another namespace.
 func (w *world) assign(t *testing.T, from, to string) {
 	t.Helper()
-	results, err := assignment.Assign(t.Context(), assignment.Options{Client: w.Client, From: from, To: to, Timeout: time.Minute}, []string{assignedHost})
-	if err != nil || len(results) != 1 || results[0].State != assignment.StateAssigned {
+	results, err := change.Assign(t.Context(), change.AssignOptions{Client: w.Client, From: from, To: to, Timeout: time.Minute}, []string{assignedHost})
+	if err != nil || len(results) != 1 || results[0].State != change.StateAssigned {
 		t.Fatalf("assigned %+v: %v", results, err)
 	}
 	if h := w.read(to); h.Status.BootID == "" {

@@ -1,4 +1,4 @@
-package assignment
+package change
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// Options say where hosts go.
-type Options struct {
+// AssignOptions say where hosts go.
+type AssignOptions struct {
 	// Client of the management cluster, with the rights of the user. It takes the verbs get,
 	// patch, delete and order on hosts in the one namespace; get, create and order in the other.
 	Client client.Client
@@ -28,30 +28,33 @@ type Options struct {
 	Report func(name, waiting string)
 }
 
-// State says what became of a host that is in the other namespace now.
-type State string
+// AssignState says what became of a host that is in the other namespace now.
+type AssignState string
 
 const (
 	// StateAssigned is a host that went there.
-	StateAssigned State = "Assigned"
+	StateAssigned AssignState = "Assigned"
 	// StateUnchanged is a host that was there already.
-	StateUnchanged State = "Unchanged"
+	StateUnchanged AssignState = "Unchanged"
 )
 
-// Result is a host that is in the other namespace now.
-type Result struct {
+// Assigned is a host that is in the other namespace now.
+type Assigned struct {
 	// Namespace that the Host is in.
 	Namespace string `json:"namespace"`
 	// Name of the Host.
 	Name string `json:"name"`
 	// State says what became of it.
-	State State `json:"state"`
+	State AssignState `json:"state"`
 }
 
-// Assign takes hosts to the other namespace, each for itself: the results are those that are
+// Assign takes free hosts to another namespace of the management cluster, each for itself: it writes
+// spec.assignedNamespace of the Host here, makes the one there, waits until the agent has gone over,
+// and deletes this one. Nothing is remembered between two runs: what is done is seen on the two Hosts,
+// so the same call goes on where an earlier one ended. The results are those that are
 // there, in the order of the names, and the error joins what is wrong with the others. A host
 // that does not get there in time stays assigned, and the next call goes on with it.
-func Assign(ctx context.Context, o Options, names []string) ([]Result, error) {
+func Assign(ctx context.Context, o AssignOptions, names []string) ([]Assigned, error) {
 	if err := o.validate(ctx); err != nil {
 		return nil, err
 	}
@@ -60,25 +63,25 @@ func Assign(ctx context.Context, o Options, names []string) ([]Result, error) {
 		if slices.ContainsFunc(all, func(a *assignment) bool { return a.name == name }) {
 			continue
 		}
-		a := &assignment{Options: o, name: name}
+		a := &assignment{AssignOptions: o, name: name}
 		a.err = a.place(ctx)
 		all = append(all, a)
 	}
 	follow(ctx, o.Timeout, all)
-	var results []Result
+	var results []Assigned
 	var errs []error
 	for _, a := range all {
 		if a.err != nil {
 			errs = append(errs, fmt.Errorf("host %s: %w", a.name, a.err))
 			continue
 		}
-		results = append(results, Result{Namespace: o.To, Name: a.name, State: a.state})
+		results = append(results, Assigned{Namespace: o.To, Name: a.name, State: a.state})
 	}
 	return results, errors.Join(errs...)
 }
 
 // validate refuses a namespace that is not there. Who may not look is not refused.
-func (o Options) validate(ctx context.Context) error {
+func (o AssignOptions) validate(ctx context.Context) error {
 	if o.From == o.To {
 		return fmt.Errorf("namespace %s is the one that the hosts are in: name another one to assign them to", o.To)
 	}
@@ -98,7 +101,7 @@ func noNamespace(name string) error {
 
 // assignment is the work on one host.
 type assignment struct {
-	Options
+	AssignOptions
 	name string
 	// uid and hostID are those of the Host here.
 	uid    types.UID
@@ -108,7 +111,7 @@ type assignment struct {
 	// waiting is what it waits for.
 	waiting string
 	// state is empty until the host is there.
-	state State
+	state AssignState
 	err   error
 }
 

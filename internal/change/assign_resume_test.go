@@ -1,4 +1,4 @@
-package assignment_test
+package change_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/assignment"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
@@ -77,10 +77,10 @@ func TestResume(t *testing.T) {
 			if writes <= 2 {
 				w.play()
 			}
-			state := assignment.StateAssigned
+			state := change.StateAssigned
 			if writes == 3 {
 				poll.True(t, "the Host here is gone", func() bool { return w.get(w.from, "h1") == nil })
-				state = assignment.StateUnchanged
+				state = change.StateUnchanged
 			}
 			w.assigned(state, "h1")
 			if now := w.get(w.to, "h1"); now == nil || there != nil && now.UID != there.UID || w.get(w.from, "h1") != nil {
@@ -99,9 +99,9 @@ func TestResumeWhileItGoes(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// The Host may go only once the run has seen it: one that is gone before is "unchanged".
-	o := assignment.Options{Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(string, string) { w.play() }}
-	results, err := assignment.Assign(t.Context(), o, []string{"h1"})
-	if want := (assignment.Result{Namespace: w.to, Name: "h1", State: assignment.StateAssigned}); err != nil || !slices.Equal(results, []assignment.Result{want}) {
+	o := change.AssignOptions{Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(string, string) { w.play() }}
+	results, err := change.Assign(t.Context(), o, []string{"h1"})
+	if want := (change.Assigned{Namespace: w.to, Name: "h1", State: change.StateAssigned}); err != nil || !slices.Equal(results, []change.Assigned{want}) {
 		t.Errorf("got %+v, %v, want %+v", results, err, want)
 	}
 }
@@ -122,7 +122,7 @@ func TestTimeout(t *testing.T) {
 	}
 	a.Connect(t, false)
 	w.play()
-	w.assigned(assignment.StateAssigned, "h1")
+	w.assigned(change.StateAssigned, "h1")
 }
 
 // Who interrupts the command is told that it goes on.
@@ -130,8 +130,8 @@ func TestInterrupt(t *testing.T) {
 	w := newWorld(t)
 	w.free("h1")
 	ctx, cancel := context.WithCancel(t.Context())
-	o := assignment.Options{Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(string, string) { cancel() }}
-	if _, err := assignment.Assign(ctx, o, []string{"h1"}); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the same command goes on") {
+	o := change.AssignOptions{Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(string, string) { cancel() }}
+	if _, err := change.Assign(ctx, o, []string{"h1"}); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "the same command goes on") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -272,7 +272,7 @@ func TestTheHostThereGoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.free("h1")
-			o := assignment.Options{Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(string, string) {
+			o := change.AssignOptions{Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(string, string) {
 				h := w.get(w.to, "h1")
 				h.Finalizers = nil
 				if err := errors.Join(env.Client.Update(context.Background(), h), env.Client.Delete(context.Background(), h)); err != nil {
@@ -282,7 +282,7 @@ func TestTheHostThereGoes(t *testing.T) {
 					w.there("h1", hostID, metav1.ConditionTrue)
 				}
 			}}
-			if _, err := assignment.Assign(t.Context(), o, []string{"h1"}); err == nil || !strings.Contains(err.Error(), "somebody deleted the Host") && hostID == "" || !strings.Contains(err.Error(), "belongs to another machine now") && hostID != "" {
+			if _, err := change.Assign(t.Context(), o, []string{"h1"}); err == nil || !strings.Contains(err.Error(), "somebody deleted the Host") && hostID == "" || !strings.Contains(err.Error(), "belongs to another machine now") && hostID != "" {
 				t.Errorf("got %v", err)
 			}
 			if h := w.get(w.from, "h1"); h == nil || !h.DeletionTimestamp.IsZero() {

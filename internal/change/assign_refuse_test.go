@@ -1,4 +1,4 @@
-package assignment_test
+package change_test
 
 import (
 	"context"

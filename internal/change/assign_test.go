@@ -1,4 +1,4 @@
-package assignment_test
+package change_test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/config"
-	"github.com/slipway-dev/slipway/internal/assignment"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
@@ -92,20 +92,20 @@ func (w *world) get(namespace, name string) *infrav1.Host {
 	return h
 }
 
-func (w *world) assign(c client.Client, timeout time.Duration, names ...string) ([]assignment.Result, error) {
+func (w *world) assign(c client.Client, timeout time.Duration, names ...string) ([]change.Assigned, error) {
 	w.t.Helper()
-	return assignment.Assign(w.t.Context(), assignment.Options{Client: c, From: w.from, To: w.to, Timeout: timeout}, names)
+	return change.Assign(w.t.Context(), change.AssignOptions{Client: c, From: w.from, To: w.to, Timeout: timeout}, names)
 }
 
 // assigned calls Assign and wants all to be there.
-func (w *world) assigned(state assignment.State, names ...string) {
+func (w *world) assigned(state change.AssignState, names ...string) {
 	w.t.Helper()
 	results, err := w.assign(env.Client, time.Minute, names...)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for i, name := range names {
-		if want := (assignment.Result{Namespace: w.to, Name: name, State: state}); i >= len(results) || results[i] != want {
+		if want := (change.Assigned{Namespace: w.to, Name: name, State: state}); i >= len(results) || results[i] != want {
 			w.t.Fatalf("got %+v, want %+v", results, want)
 		}
 	}
@@ -153,10 +153,10 @@ func TestAssign(t *testing.T) {
 		}
 	})
 	var told []string
-	results, err := assignment.Assign(t.Context(), assignment.Options{
+	results, err := change.Assign(t.Context(), change.AssignOptions{
 		Client: env.Client, From: w.from, To: w.to, Timeout: time.Minute, Report: func(name, waiting string) { told = append(told, name+" "+waiting) },
 	}, []string{"h1", "h1"})
-	if err != nil || !slices.Equal(results, []assignment.Result{{Namespace: w.to, Name: "h1", State: assignment.StateAssigned}}) {
+	if err != nil || !slices.Equal(results, []change.Assigned{{Namespace: w.to, Name: "h1", State: change.StateAssigned}}) {
 		t.Fatalf("%+v, %v", results, err)
 	}
 	if w.get(w.from, "h1") != nil {
@@ -176,7 +176,7 @@ func TestAssign(t *testing.T) {
 		ptr.Deref(s.ClearedGeneration, 0) != 2 || s.Unschedulable != nil || s.Evacuate != nil || s.AssignedNamespace != "" || s.Claim != nil {
 		t.Errorf("spec %+v", s)
 	}
-	w.assigned(assignment.StateUnchanged, "h1")
+	w.assigned(change.StateUnchanged, "h1")
 }
 
 // Each host goes for itself.
@@ -199,7 +199,7 @@ func TestAssignMany(t *testing.T) {
 func TestNamespaces(t *testing.T) {
 	w := newWorld(t)
 	for to, want := range map[string]string{w.from: "is the one that the hosts are in", "nowhere": `namespace "nowhere" is not there: kubectl create namespace nowhere`} {
-		if _, err := assignment.Assign(t.Context(), assignment.Options{Client: env.Client, From: w.from, To: to, Timeout: time.Second}, []string{"h1"}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := change.Assign(t.Context(), change.AssignOptions{Client: env.Client, From: w.from, To: to, Timeout: time.Second}, []string{"h1"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("to %s: %v", to, err)
 		}
 	}
