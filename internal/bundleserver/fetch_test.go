@@ -2,7 +2,6 @@ package bundleserver_test
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -14,10 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/slipway-dev/slipway/internal/agent/software"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 func shortSum(data []byte) []byte {
@@ -285,14 +283,7 @@ func TestALyingServer(t *testing.T) {
 // What a host cannot trust or use is refused before its content is fetched.
 func TestFetchRefuses(t *testing.T) {
 	foreign := newWorld(t)
-	private, _, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer, _, _ := bundlesource.NewKeys(t)
 	foreign.load(foreign.layout(runtime.GOARCH, signer))
 	other := newWorld(t)
 	other.load(other.layout("riscv64", other.signer))

@@ -39,6 +39,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/bundleserver"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/registry"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 const (
@@ -124,17 +125,7 @@ func newWorld(t testing.TB, change ...func(*bundleserver.Options)) *world {
 	t.Helper()
 	w := &world{t: t, layer: layerSize, hosts: hostsOf(0), clients: newAuthority(t, "kubernetes"), server: newAuthority(t, "serving"),
 		store: hostbundle.Store{Dir: filepath.Join(t.TempDir(), "store")}, metrics: prometheus.NewRegistry()}
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.public = public
-	if w.signer, err = note.NewSigner(private); err != nil {
-		t.Fatal(err)
-	}
-	if w.keys, err = hostbundle.ParsePublicKeys([]byte(public)); err != nil {
-		t.Fatal(err)
-	}
+	w.signer, w.keys, w.public = bundlesource.NewKeys(t)
 	w.serve(change...)
 	w.addHost("host-1")
 	return w

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"archive/tar"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -11,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 // hostBundles writes a layout with two versions and an agent, and the public key beside it.
@@ -22,14 +20,7 @@ func hostBundles(t *testing.T) (dir, publicKey string) {
 	t.Helper()
 	in := t.TempDir()
 	dir, publicKey = filepath.Join(in, "layout"), filepath.Join(in, "hostbundle.pub")
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer, _, public := bundlesource.NewKeys(t)
 	program := filepath.Join(in, "runc")
 	if err := errors.Join(os.WriteFile(program, []byte("runc"), 0o600), os.WriteFile(publicKey, []byte(public), 0o600)); err != nil {
 		t.Fatal(err)

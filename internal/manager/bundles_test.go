@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/mod/sumdb/note"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -34,6 +33,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 // Hosts are told by their Leases where bundles are, and fetch them there with the certificates
@@ -147,17 +147,7 @@ func server(config *rest.Config) string {
 func servedBundle(t *testing.T, version string) (dir string, keys hostbundle.PublicKeys) {
 	t.Helper()
 	in := t.TempDir()
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if keys, err = hostbundle.ParsePublicKeys([]byte(public)); err != nil {
-		t.Fatal(err)
-	}
+	signer, keys, _ := bundlesource.NewKeys(t)
 	w, err := hostbundle.NewWriter(filepath.Join(in, "layout"), signer)
 	if err != nil {
 		t.Fatal(err)

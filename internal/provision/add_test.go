@@ -22,7 +22,6 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
-	"golang.org/x/mod/sumdb/note"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
@@ -39,6 +38,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 var (
@@ -97,14 +97,7 @@ func newWorld(t *testing.T) *world {
 // bundles are signed ones of one small version.
 func (w *world) bundles() *provision.Bundles {
 	w.t.Helper()
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	signer, _, public := bundlesource.NewKeys(w.t)
 	writer, err := hostbundle.NewWriter(filepath.Join(w.dir, "hostbundle"), signer)
 	if err != nil {
 		w.t.Fatal(err)

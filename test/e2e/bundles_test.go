@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"crypto/rand"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,11 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 	"github.com/slipway-dev/slipway/internal/hostbundle/recipe"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -54,14 +52,7 @@ func hostBundle(t *testing.T, p *plane) (layout, publicKey string) {
 	t.Helper()
 	dir := t.TempDir()
 	layout, publicKey = filepath.Join(dir, "layout"), filepath.Join(dir, "key.pub")
-	private, public, err := note.GenerateKey(rand.Reader, "e2e")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer, _, public := bundlesource.NewKeys(t)
 	program := filepath.Join(dir, "hyperkube")
 	if err := errors.Join(os.WriteFile(publicKey, []byte(public), 0o600), os.WriteFile(program, []byte("a kubelet"), 0o600)); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/internal/testenv/shared"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 const (
@@ -132,14 +132,7 @@ func bundles(t *testing.T) (layout, publicKey, common string) {
 	t.Helper()
 	dir := t.TempDir()
 	layout, publicKey = filepath.Join(dir, "layout"), filepath.Join(dir, "key.pub")
-	private, public, err := note.GenerateKey(rand.Reader, "example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer, _, public := bundlesource.NewKeys(t)
 	if err := os.WriteFile(publicKey, []byte(public), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package run_test
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-	"golang.org/x/mod/sumdb/note"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -39,6 +37,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/test/fakehost"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 // updating is a host whose agent is a program of its own, and a registry of other ones.
@@ -66,10 +65,7 @@ func built(t *testing.T, dir, version, flags string) string {
 // bundles puts programs into a layout, and returns the digests by their versions.
 func bundles(t *testing.T, layout, publicKey string, programs map[string]string) map[string]string {
 	t.Helper()
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	check(t, err)
-	signer, err := note.NewSigner(private)
-	check(t, err)
+	signer, _, public := bundlesource.NewKeys(t)
 	w, err := hostbundle.NewWriter(layout, signer)
 	check(t, err)
 	for version, program := range programs {

@@ -2,7 +2,6 @@ package selfupdate
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/mod/sumdb/note"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/software"
@@ -42,18 +39,14 @@ const (
 func layout(t *testing.T, content string) (bundles bundlesource.Layout, digest string) {
 	t.Helper()
 	in := t.TempDir()
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	must(t, err)
-	signer, err := note.NewSigner(private)
-	must(t, err)
+	signer, keys, _ := bundlesource.NewKeys(t)
+	bundles.Keys = keys
 	bundles.Dir = filepath.Join(in, "layout")
 	w, err := hostbundle.NewWriter(bundles.Dir, signer)
 	must(t, err)
 	program := filepath.Join(in, "slipway-agent")
 	must(t, os.WriteFile(program, []byte(content), 0o600))
 	must(t, errors.Join(recipe.Agent(w, newVersion, map[string]string{runtime.GOARCH: program}), w.Close()))
-	bundles.Keys, err = hostbundle.ParsePublicKeys([]byte(public))
-	must(t, err)
 	d, err := hostbundle.OpenDirectory(bundles.Dir)
 	must(t, err)
 	b, err := d.Bundle(hostbundle.AgentTag(newVersion), runtime.GOARCH, bundles.Keys)

@@ -1,7 +1,6 @@
 package software
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,10 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 const (
@@ -35,14 +33,7 @@ func layout(t *testing.T, architecture string) (dir string, found map[string]*ho
 	t.Helper()
 	in := t.TempDir()
 	dir = filepath.Join(in, "layout")
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer, keys, public := bundlesource.NewKeys(t)
 	w, err := hostbundle.NewWriter(dir, signer)
 	if err != nil {
 		t.Fatal(err)
@@ -83,10 +74,6 @@ func layout(t *testing.T, architecture string) (dir string, found map[string]*ho
 		}
 	}
 	if err := errors.Join(w.Close(), os.WriteFile(filepath.Join(in, "key.pub"), []byte(public), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := hostbundle.ParsePublicKeys([]byte(public))
-	if err != nil {
 		t.Fatal(err)
 	}
 	d, err := hostbundle.OpenDirectory(dir)

@@ -2,7 +2,6 @@ package software
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"os"
@@ -11,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/mod/sumdb/note"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -29,10 +26,7 @@ func operationLayout(t *testing.T, content string) (dir string, keys hostbundle.
 	t.Helper()
 	in := t.TempDir()
 	dir = filepath.Join(in, "layout")
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	must(t, err)
-	signer, err := note.NewSigner(private)
-	must(t, err)
+	signer, keys, _ := bundlesource.NewKeys(t)
 	w, err := hostbundle.NewWriter(dir, signer)
 	must(t, err)
 	program := filepath.Join(in, "kubelet")
@@ -44,8 +38,6 @@ func operationLayout(t *testing.T, content string) (dir string, keys hostbundle.
 		Links: []hostbundle.Link{{Path: "/opt/slipway/kubernetes/" + version + "/kubelet", Component: "kubernetes", Target: "kubelet"}},
 	}))
 	must(t, w.Close())
-	keys, err = hostbundle.ParsePublicKeys([]byte(public))
-	must(t, err)
 	d, err := hostbundle.OpenDirectory(dir)
 	must(t, err)
 	b, err := d.Bundle(version, runtime.GOARCH, keys)

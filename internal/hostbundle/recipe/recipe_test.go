@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,9 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
-
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 // nodeBundleOf two versions, each program with its own path as content.
@@ -55,18 +53,7 @@ func nodeBundleOf(t *testing.T) (bundle, images string) {
 
 func contents(t *testing.T) map[string]*hostbundle.Bundle {
 	t.Helper()
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := hostbundle.ParsePublicKeys([]byte(public))
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer, keys, _ := bundlesource.NewKeys(t)
 	dir := t.TempDir()
 	w, err := hostbundle.NewWriter(dir, signer)
 	if err != nil {
@@ -156,14 +143,7 @@ func TestFilesNameWhatTheBundleBrings(t *testing.T) {
 
 // Each architecture has its own program, in one bundle of the version.
 func TestAgent(t *testing.T) {
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer, keys, _ := bundlesource.NewKeys(t)
 	dir, programs := filepath.Join(t.TempDir(), "layout"), map[string]string{}
 	for _, architecture := range []string{"amd64", "arm64"} {
 		programs[architecture] = filepath.Join(t.TempDir(), architecture)
@@ -176,10 +156,6 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(Agent(w, "v0.9.1-rc.1", programs), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := hostbundle.ParsePublicKeys([]byte(public))
-	if err != nil {
 		t.Fatal(err)
 	}
 	d, err := hostbundle.OpenDirectory(dir)

@@ -3,7 +3,6 @@ package upstream
 import (
 	"archive/tar"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"github.com/slipway-dev/slipway/internal/hostbundle"
+	"github.com/slipway-dev/slipway/test/fakehost/bundlesource"
 )
 
 func lockOf(t *testing.T, r *Resolver) *Lock {
@@ -38,23 +38,6 @@ func lockOf(t *testing.T, r *Resolver) *Lock {
 		t.Fatalf("%v\n%s", err, data)
 	}
 	return read
-}
-
-func keyPair(t *testing.T) (note.Signer, hostbundle.PublicKeys) {
-	t.Helper()
-	private, public, err := note.GenerateKey(rand.Reader, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := note.NewSigner(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := hostbundle.ParsePublicKeys([]byte(public))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer, keys
 }
 
 func pack(t *testing.T, l *Lock, f *Fetcher, signer note.Signer) string {
@@ -94,7 +77,7 @@ func content(t *testing.T, dir string) map[string]string {
 func TestBundleOfALock(t *testing.T) {
 	upstream := newRelease(t)
 	l := lockOf(t, upstream.resolver(t))
-	signer, keys := keyPair(t)
+	signer, keys, _ := bundlesource.NewKeys(t)
 	first := pack(t, l, &Fetcher{Cache: t.TempDir(), Mirrors: []string{upstream.URL + "/mirror/"}}, signer)
 
 	from := t.TempDir()
@@ -265,7 +248,7 @@ func TestBuildRefuses(t *testing.T) {
 	const kubelet = "/release/v1.36.5/bin/linux/amd64/kubelet"
 	upstream.files[kubelet] = program("amd64", "/release/v1.36.5/bin/linux/amd64/kubelex")
 	f := &Fetcher{Cache: t.TempDir(), Mirrors: []string{upstream.URL + "/mirror"}}
-	signer, _ := keyPair(t)
+	signer, _, _ := bundlesource.NewKeys(t)
 	w, err := hostbundle.NewWriter(t.TempDir(), signer)
 	if err != nil {
 		t.Fatal(err)
