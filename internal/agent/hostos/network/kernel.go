@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -117,16 +118,23 @@ func listAddresses() ([]address, error) {
 	var all []address
 	for _, a := range addrs {
 		link := byIndex[a.LinkIndex]
-		if link == nil || a.IP.IsLinkLocalUnicast() {
+		if link == nil || chosen(a) && a.IP.To4() == nil {
 			continue
 		}
-		found := address{link: link, addr: a, dynamic: a.Flags&unix.IFA_F_PERMANENT == 0}
+		found := address{link: link, addr: a, dynamic: a.Flags&unix.IFA_F_PERMANENT == 0, lease: chosen(a)}
 		for _, gw := range gateways {
 			found.lease = found.lease || gw.dev == a.LinkIndex && a.Contains(gw.ip)
 		}
 		all = append(all, found)
 	}
 	return all, nil
+}
+
+// chosen says whether an address is one that a machine chooses for itself: those for one link alone with the length that their
+// standards give them. Metadata services and caches of names have others.
+func chosen(a netlink.Addr) bool {
+	ones, bits := a.Mask.Size()
+	return a.IP.IsLinkLocalUnicast() && (bits == 32 && ones == 16 || bits == 128 && ones == 64)
 }
 
 type gateway struct {
@@ -164,7 +172,7 @@ func lookAddresses() (map[string]string, error) {
 		case a.lease:
 			is = "lease"
 		}
-		found[a.String()] = is + " broadcast=" + text4(a.addr.Broadcast)
+		found[a.String()] = fmt.Sprintf("%s broadcast=%s scope=%d flags=%d label=%s", is, text4(a.addr.Broadcast), a.addr.Scope, a.addr.Flags&unix.IFA_F_NOPREFIXROUTE, a.addr.Label)
 	}
 	return found, err
 }
@@ -197,9 +205,12 @@ func restoreAddresses(before map[string]string) error {
 		if err == nil {
 			var addr *netlink.Addr
 			if addr, err = netlink.ParseAddr(text); err == nil {
-				if addr.Broadcast = net.ParseIP(field(was, "broadcast")); addr.Broadcast == nil && addr.IP.To4() != nil {
+				if addr.Broadcast = net.ParseIP(field(was, "broadcast")).To4(); addr.Broadcast == nil && addr.IP.To4() != nil {
 					addr.Broadcast = net.IPv4zero // or it would have one
 				}
+				addr.Label = field(was, "label")
+				addr.Scope, _ = strconv.Atoi(field(was, "scope")) // which an older agent did not record
+				addr.Flags, _ = strconv.Atoi(field(was, "flags"))
 				err = netlink.AddrReplace(link, addr)
 			}
 		}
@@ -338,6 +349,23 @@ func removeIPSets(names []string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// ownXFRM says so of a key that came when there were keys of the same two machines before: the operator's IPsec renews them.
+func ownXFRM(name, before string, was map[string]string) bool {
+	ends := func(name string) string {
+		at := strings.LastIndex(name, " ")
+		return name[:max(at, 0)]
+	}
+	if before != "" || !strings.HasPrefix(name, "state ") {
+		return false
+	}
+	for other := range was {
+		if ends(other) == ends(name) {
+			return true
+		}
+	}
+	return false
 }
 
 func lookXFRM() (map[string]string, error) {

@@ -35,7 +35,7 @@ func lookLinks() (map[string]string, error) {
 		is := Link{
 			Kind: l.Type(), Master: names[a.MasterIndex], MTU: a.MTU, XDP: a.Xdp != nil && a.Xdp.Attached,
 			Down: a.RawFlags&unix.IFF_UP == 0, Promiscuous: a.RawFlags&unix.IFF_PROMISC != 0, AllMulticast: a.RawFlags&unix.IFF_ALLMULTI != 0,
-			VLANs: vlans[a.Index], VFs: len(a.Vfs),
+			VLANs: vlans[a.Index], VFs: len(a.Vfs), NoARP: a.RawFlags&unix.IFF_NOARP != 0, NoMulticast: a.RawFlags&unix.IFF_MULTICAST == 0, Queue: a.TxQLen, Group: int(a.Group),
 		}
 		if is.Kind == "device" {
 			is.MAC = a.HardwareAddr.String()
@@ -169,13 +169,6 @@ func restoreLinks(before map[string]string) error {
 			errs = append(errs, netlink.LinkSetHardwareAddr(link, mac))
 		}
 		errs = append(errs, restoreSettings(link, was, now[name]))
-		switch promiscuous := field(was, "promiscuous"); {
-		case promiscuous == field(now[name], "promiscuous"):
-		case promiscuous == "false":
-			errs = append(errs, netlink.SetPromiscOff(link))
-		case promiscuous == "true":
-			errs = append(errs, netlink.SetPromiscOn(link))
-		}
 		if field(was, "down") == "false" && field(now[name], "down") == "true" {
 			errs = append(errs, netlink.LinkSetUp(link))
 		}
@@ -187,12 +180,24 @@ func restoreLinks(before map[string]string) error {
 func restoreSettings(link netlink.Link, was, is string) error {
 	differs := func(key string) bool { return field(was, key) != "" && field(was, key) != field(is, key) }
 	var errs []error
-	if differs("allmulti") {
-		set := netlink.LinkSetAllmulticastOff
-		if field(was, "allmulti") == "true" {
-			set = netlink.LinkSetAllmulticastOn
+	for _, flag := range []struct {
+		key     string
+		on, off func(netlink.Link) error
+	}{
+		{"allmulti", netlink.LinkSetAllmulticastOn, netlink.LinkSetAllmulticastOff}, {"noarp", netlink.LinkSetARPOff, netlink.LinkSetARPOn},
+		{"nomulticast", netlink.LinkSetMulticastOff, netlink.LinkSetMulticastOn}, {"promiscuous", netlink.SetPromiscOn, netlink.SetPromiscOff},
+	} {
+		if set := flag.off; differs(flag.key) {
+			if field(was, flag.key) == "true" {
+				set = flag.on
+			}
+			errs = append(errs, set(link))
 		}
-		errs = append(errs, set(link))
+	}
+	for key, set := range map[string]func(netlink.Link, int) error{"queue": netlink.LinkSetTxQLen, "group": netlink.LinkSetGroup} {
+		if n, err := strconv.Atoi(field(was, key)); err == nil && differs(key) {
+			errs = append(errs, set(link, n))
+		}
 	}
 	if differs("filtering") {
 		errs = append(errs, netlink.BridgeSetVlanFiltering(link, field(was, "filtering") == "true"))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -70,14 +71,18 @@ type Link struct {
 	VLANs        string
 	// Segments are the largest packets, in bytes, that the kernel makes of several: by GSO and GRO, and of IPv4.
 	Segments string
+	// NoARP and NoMulticast are true when somebody switched off that it finds out addresses, and that it sends to groups.
+	NoARP, NoMulticast bool
+	// Queue is how many packets it lets wait, Group the number of the group that it is in.
+	Queue, Group int
 	// VFs is how many virtual functions of hardware are switched on.
 	VFs int
 }
 
 // Fingerprint is what Entries has for the link.
 func (l Link) Fingerprint() string {
-	return fmt.Sprintf("kind=%s master=%s mtu=%d xdp=%t down=%t promiscuous=%t mac=%s allmulti=%t filtering=%t vlans=%s segments=%s vfs=%d",
-		l.Kind, l.Master, l.MTU, l.XDP, l.Down, l.Promiscuous, l.MAC, l.AllMulticast, l.FiltersVLANs, l.VLANs, l.Segments, l.VFs)
+	return fmt.Sprintf("kind=%s master=%s mtu=%d xdp=%t down=%t promiscuous=%t mac=%s allmulti=%t filtering=%t vlans=%s segments=%s vfs=%d noarp=%t nomulticast=%t queue=%d group=%d",
+		l.Kind, l.Master, l.MTU, l.XDP, l.Down, l.Promiscuous, l.MAC, l.AllMulticast, l.FiltersVLANs, l.VLANs, l.Segments, l.VFs, l.NoARP, l.NoMulticast, l.Queue, l.Group)
 }
 
 // linkPatterns are the interface names of the usual network plugins and of
@@ -175,21 +180,35 @@ func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 		// A lease was renewed, the kernel made an address, or it changed its lifetime.
 		return before != "" && now != "" || strings.Contains(before+now, "dynamic") || strings.Contains(before+now, "lease")
 	case Routes:
-		return ownsRoute(before, now, is)
+		return ownsRoute(before, now, was, is)
 	case Neighbours:
 		// The program that keeps it alive has found another one, or ends.
 		return before != "" && (strings.Contains(before, `"managed":true`) || strings.Contains(before, fmt.Sprintf(`"flags":%d`, extLearned)))
 	case Qdiscs:
 		return ownQdisc(name, before, now, was, is)
 	case NFTables:
-		return before == "table" && strings.HasPrefix(now, "table flags=") // which an older agent did not record
-	case Rules, IPTables, IPSets, XFRM, Nexthops, Programs, IPVS, FOU:
+		return ownNFTables(name, before, now, was, is)
+	case XFRM:
+		return ownXFRM(name, before, was)
+	case Rules, IPTables, IPSets, Nexthops, Programs, IPVS, FOU:
 	}
 	return false
 }
 
 // ownsRoute says so of a route.
-func ownsRoute(before, now string, is map[string]string) bool {
+func ownsRoute(before, now string, was, is map[string]string) bool {
+	if before != "" && !strings.Contains(before, routeMetrics) { // which an older agent did not record
+		then, after := route{}, route{}
+		if json.Unmarshal([]byte(before), &then) == nil && json.Unmarshal([]byte(now), &after) == nil {
+			after.Metrics = nil
+			if reflect.DeepEqual(then, after) {
+				return true
+			}
+		}
+	}
+	if before == "" && second(now, was, is) {
+		return false
+	}
 	if now == "" && wayOut(before) != "" {
 		for _, r := range is {
 			if wayOut(r) == wayOut(before) {

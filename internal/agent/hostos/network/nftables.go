@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/google/nftables"
@@ -46,7 +47,7 @@ var dumps = []struct {
 	{unix.NFT_MSG_GETCHAIN, func(family nftables.TableFamily, a map[uint16][]byte) (nftItem, bool) {
 		is := "chain"
 		if hook := a[unix.NFTA_CHAIN_HOOK]; hook != nil {
-			is = fmt.Sprintf("hook=%s policy=%s", hex.EncodeToString(hook), hex.EncodeToString(a[unix.NFTA_CHAIN_POLICY]))
+			is = fmt.Sprintf("hook=%s policy=%s type=%s", hex.EncodeToString(hook), hex.EncodeToString(a[unix.NFTA_CHAIN_POLICY]), text(a[unix.NFTA_CHAIN_TYPE]))
 		}
 		return nftItem{what: "chain", family: family, table: text(a[unix.NFTA_CHAIN_TABLE]), name: text(a[unix.NFTA_CHAIN_NAME]), is: is}, true
 	}},
@@ -67,14 +68,18 @@ var dumps = []struct {
 	}},
 	{unix.NFT_MSG_GETSET, func(family nftables.TableFamily, a map[uint16][]byte) (nftItem, bool) {
 		const anonymous = 1
-		item := nftItem{what: "set", family: family, table: text(a[unix.NFTA_SET_TABLE]), name: text(a[unix.NFTA_SET_NAME]), is: "set"}
+		item := nftItem{what: "set", family: family, table: text(a[unix.NFTA_SET_TABLE]), name: text(a[unix.NFTA_SET_NAME]), is: "set settings=" + digestOf(
+			a[unix.NFTA_SET_FLAGS], a[unix.NFTA_SET_KEY_TYPE], a[unix.NFTA_SET_KEY_LEN], a[unix.NFTA_SET_DATA_TYPE], a[unix.NFTA_SET_DATA_LEN], a[unix.NFTA_SET_TIMEOUT],
+		)}
 		return item, number(a[unix.NFTA_SET_FLAGS])&anonymous == 0 // that of a rule goes with it
 	}},
 	{unix.NFT_MSG_GETOBJ, func(family nftables.TableFamily, a map[uint16][]byte) (nftItem, bool) {
 		kind := uint32(number(a[unix.NFTA_OBJ_TYPE]))
-		return nftItem{
-			what: "object", family: family, table: text(a[unix.NFTA_OBJ_TABLE]), name: text(a[unix.NFTA_OBJ_NAME]), kind: kind, is: fmt.Sprintf("type=%d", kind),
-		}, true
+		is := fmt.Sprintf("type=%d", kind)
+		if kind != unix.NFT_OBJECT_COUNTER && kind != unix.NFT_OBJECT_QUOTA { // those that packets change
+			is += " settings=" + digestOf(a[unix.NFTA_OBJ_DATA])
+		}
+		return nftItem{what: "object", family: family, table: text(a[unix.NFTA_OBJ_TABLE]), name: text(a[unix.NFTA_OBJ_NAME]), kind: kind, is: is}, true
 	}},
 	{unix.NFT_MSG_GETFLOWTABLE, func(family nftables.TableFamily, a map[uint16][]byte) (nftItem, bool) {
 		return nftItem{what: "flowtable", family: family, table: text(a[flowtableTable]), name: text(a[flowtableName]), is: "flowtable"}, true
@@ -86,6 +91,11 @@ const (
 	flowtableTable = 1
 	flowtableName  = 2
 )
+
+func digestOf(values ...[]byte) string {
+	sum := sha256.Sum256(bytes.Join(values, []byte{0}))
+	return hex.EncodeToString(sum[:6])
+}
 
 func (i nftItem) String() string {
 	name := i.what + " " + families[i.family] + " " + i.table
@@ -102,7 +112,7 @@ func listNFTables() (map[string]nftItem, error) {
 		return nil, fmt.Errorf("open nftables: %w", err)
 	}
 	defer func() { _ = c.Close() }()
-	found := map[string]nftItem{}
+	found, order := map[string]nftItem{}, map[string][]byte{}
 	for _, d := range dumps {
 		replies, err := c.Execute(mdnetlink.Message{
 			Header: mdnetlink.Header{Type: mdnetlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | d.message), Flags: mdnetlink.Request | mdnetlink.Dump},
@@ -128,9 +138,48 @@ func listNFTables() (map[string]nftItem, error) {
 				name = fmt.Sprintf("%s (%d)", item, n)
 			}
 			found[name] = item
+			if item.what == "rule" && !strings.HasSuffix(item.is, nodeMark) { // those of a node that is adopted are not recorded
+				chain := chainOf(item.String())
+				order[chain] = append(order[chain], item.name...)
+			}
+		}
+	}
+	for chain, rules := range order {
+		if item, there := found[chain]; there { // or it came meanwhile
+			item.is += " order=" + digestOf(rules)
+			found[chain] = item
 		}
 	}
 	return found, nil
+}
+
+// chainOf is the name of the chain of a rule.
+func chainOf(rule string) string {
+	words := strings.Fields(rule)
+	return strings.Join(append([]string{"chain"}, words[1:min(len(words), 4)]...), " ")
+}
+
+// ownNFTables says of a thing that changed whether an older agent recorded less of it, or a chain has other rules, which are
+// compared themselves: then their order tells nothing.
+func ownNFTables(name, before, now string, was, is map[string]string) bool {
+	if before == "" || now == "" {
+		return false
+	}
+	for word := range strings.FieldsSeq(before) {
+		if key, value, _ := strings.Cut(word, "="); key != "order" && field(now, key) != value {
+			return false
+		}
+	}
+	rules := func(all map[string]string) map[string]bool {
+		of := map[string]bool{}
+		for rule := range all {
+			if strings.HasPrefix(rule, "rule ") && chainOf(rule) == name {
+				of[rule] = true
+			}
+		}
+		return of
+	}
+	return !strings.HasPrefix(name, "chain ") || !hasField(before, "order") && !hasField(before, "type") || !maps.Equal(rules(was), rules(is))
 }
 
 // attributesOf returns the attributes of a message by type.

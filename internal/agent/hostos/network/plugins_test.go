@@ -102,6 +102,12 @@ func TestNetworkOfPlugins(t *testing.T) {
 		"a port of the operator's bridge on another one, and back with other VLANs": {"ip link add br-ex type bridge; ip link set own0 master br-ex; ip link set own0 master own-br; bridge vlan del dev own0 vid 7",
 			map[network.Kind]string{network.Interfaces: "br-ex"}},
 		"a firewall that is put to sleep": {"nft 'add table ip operator { flags dormant; }'", nil},
+		"addresses of a cache of names and a metadata service": {"ip addr add 169.254.20.10/32 dev lo; ip addr add 169.254.169.254/32 dev eth0; ip -6 addr add fe80::a9fe:a9fe/128 dev eth0 nodad",
+			map[network.Kind]string{network.IPAddresses: "169.254.20.10/32 on lo"}},
+		"an interface that is tuned":         {"ip link set eth0 arp off; ip link set eth0 multicast off; ip link set eth0 txqueuelen 5; ip link set eth0 group 7", nil},
+		"a route that is tuned":              {"ip route change 10.9.0.0/16 via 10.0.0.9 initcwnd 20 advmss 900", nil},
+		"an address that somebody took away": {"ip addr del 10.8.0.5/24 dev peer0", nil},
+		"one more way out":                   {"ip route add default via 10.0.0.9 metric 50", map[network.Kind]string{network.Routes: "default via 10.0.0.9 dev eth0 metric 50"}},
 		"an address of a load balancer": {"ip addr add 192.0.2.7/32 dev lo; ip addr add 10.99.1.5/24 dev eth0",
 			map[network.Kind]string{network.IPAddresses: "192.0.2.7/32 on lo"}},
 	} {
@@ -113,10 +119,10 @@ func TestNetworkOfPlugins(t *testing.T) {
 			sh(t, `nft 'add table ip operator; add chain ip operator input { type filter hook input priority 0; policy accept; }; add rule ip operator input tcp dport 22 counter accept'
 nft 'add chain ip operator forward { type filter hook forward priority 0; policy drop; }'
 ip neigh add 10.0.0.6 lladdr 02:00:00:00:00:06 dev eth0 nud permanent; ip neigh add proxy 10.0.0.66 dev eth0; ip nexthop add id 9 via 10.0.0.9 dev eth0
-ip route add 10.9.0.0/16 via 10.0.0.9; ip rule add pref 500 from 10.9.0.0/16 lookup 500
+ip route add 10.9.0.0/16 via 10.0.0.9; ip rule add pref 500 from 10.9.0.0/16 lookup 500; ip addr add 10.8.0.5/24 dev peer0 label peer0:8 scope link noprefixroute
 ip link add own-br type bridge; ip link add own0 type veth peer name own1; ip link set own0 master own-br; bridge vlan add dev own0 vid 7-9 2>/dev/null || true; tc qdisc add dev own0 clsact; tc filter add dev own0 ingress pref 5 protocol all u32 match u32 0 0
 ip link add mq0 numtxqueues 2 numrxqueues 2 type veth peer name mq1; tc qdisc replace dev mq0 root mq; tc qdisc replace dev eth0 root pfifo`)
-			before := state(t)
+			before, seen := state(t), independent(t)
 			sh(t, tc.script)
 			now := state(t)
 			differs := 0
@@ -143,6 +149,9 @@ ip link add mq0 numtxqueues 2 numrxqueues 2 type veth peer name mq1; tc qdisc re
 					must(t, network.Kernel{}.RemoveEntries(kind, came))
 				}
 			}
+			if is := independent(t); is != seen {
+				t.Errorf("the programs of the system say\n%s\nand said\n%s", is, seen)
+			}
 			after := state(t)
 			for _, kind := range network.Kinds {
 				if came, changed := drift(kind, before[kind], after[kind]); len(came)+len(changed) > 0 {
@@ -150,6 +159,78 @@ ip link add mq0 numtxqueues 2 numrxqueues 2 type veth peer name mq1; tc qdisc re
 				}
 			}
 		})
+	}
+}
+
+// independent is what the programs of the system say of the interfaces, addresses and routes of a host, but for what follows
+// later from whether the other end of a link is up.
+func independent(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("sh", "-ec", `ip -o link | sed 's/^[0-9]*: //; s/@.*: </: </; s/link.ether.*//; s/,LOWER_UP//; s/NO-CARRIER,//; s/state [A-Z]*//' | sort
+ip -o addr | sed 's/^[0-9]*: //; s/valid_lft.*//' | grep -v 'inet6 fe80.*/64' | sort; ip route show table all | grep -v -e fe80 -e ff00: | sed 's/ linkdown//; s/ dead//' | sort; ip rule`).Output()
+	must(t, err)
+	return string(out)
+}
+
+// TestFirewallThatIsNamed: what somebody changed in the operator's own firewall is named where it cannot be restored: the
+// order of rules, what kind of chain or set it is, and limits.
+func TestFirewallThatIsNamed(t *testing.T) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		rights.Skip(t, "the test needs nft")
+	}
+	for name, tc := range map[string]struct {
+		script string
+		named  []string
+	}{
+		"the order of rules":  {`H=$(nft -a list chain ip own in | sed -n 's/.*dport 22 .*handle //p'); nft delete rule ip own in handle $H; nft add rule ip own in tcp dport 22 counter drop`, []string{"chain ip own in"}},
+		"the kind of a chain": {"nft 'delete chain ip own pre; add chain ip own pre { type nat hook prerouting priority 0; }'", []string{"chain ip own pre"}},
+		"a set with timeouts": {"nft 'delete set ip own admins; add set ip own admins { type ipv4_addr; flags timeout; }'", []string{"set ip own admins"}},
+		"a limit":             {"nft 'delete limit ip own l; add limit ip own l { rate 999/second; }'", []string{"object ip own l"}},
+		"nothing":             {"nft 'add element ip own admins { 10.6.6.6 }; reset counter ip own c; add rule ip own in tcp dport 25 accept; add rule ip own other accept'; H=$(nft -a list chain ip own in | sed -n 's/.*dport 25 .*handle //p'); nft delete rule ip own in handle $H; nft flush chain ip own other; H=$(nft -a list chain ip own in | sed -n 's/.*jump KUBE-X.*handle //p'); nft delete rule ip own in handle $H; nft insert rule ip own in jump KUBE-X", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNamespace(t)
+			sh(t, `nft 'add table ip own; add chain ip own in { type filter hook input priority 0; policy accept; }; add chain ip own other; add rule ip own in tcp dport 22 counter drop; add rule ip own in tcp dport 22-23 accept; add chain ip own KUBE-X; add rule ip own in jump KUBE-X'
+nft 'add set ip own admins { type ipv4_addr; }; add counter ip own c; add limit ip own l { rate 10/second; }; add chain ip own pre { type filter hook prerouting priority 0; }'`)
+			before := state(t)[network.NFTables]
+			sh(t, tc.script)
+			came, changed := drift(network.NFTables, before, state(t)[network.NFTables])
+			if is := slices.Sorted(maps.Keys(changed)); !slices.Equal(is, tc.named) || len(came) > 0 {
+				t.Errorf("came %q, changed %q, want %q", came, is, tc.named)
+			}
+		})
+	}
+}
+
+// TestRecordsOfOlderAgents: what an older agent did not record is no change.
+func TestRecordsOfOlderAgents(t *testing.T) {
+	const key = "state 10.0.0.5 to 10.0.0.9 esp "
+	older := map[string]string{key + "0x1": "state"}
+	for _, c := range []struct {
+		kind              network.Kind
+		name, before, now string
+		own               bool
+	}{
+		{network.NFTables, "table ip own", "table", "table flags=0", true},
+		{network.NFTables, "chain ip own in", "hook=01 policy=00", "hook=01 policy=00 type=filter order=12", true},
+		{network.NFTables, "chain ip own in", "hook=01 policy=00", "hook=01 policy=01 type=filter order=12", false},
+		{network.NFTables, "chain ip own in", "hook=01 policy=00 type=filter order=12", "hook=01 policy=00 type=filter order=13", false},
+		{network.NFTables, "set ip own a", "set", "set settings=12", true},
+		{network.NFTables, "set ip own a", "set settings=12", "set settings=13", false},
+		{network.NFTables, "object ip own a", "type=4", "type=4 settings=12", true},
+		{network.NFTables, "object ip own a", "type=4", "type=5 settings=12", false},
+		{network.NFTables, "set ip own a", "set settings=12", "", false},
+		{network.Routes, "10.9.0.0/16 dev eth0", `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3}`, `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3,"metrics":[900]}`, true},
+		{network.Routes, "10.9.0.0/16 dev eth0", `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3,"metrics":null}`, `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3,"metrics":[900]}`, false},
+		{network.Interfaces, "eth0", "kind=device master= mtu=1500 xdp=false down=false promiscuous=false mac=a", "kind=device master= mtu=1500 xdp=false down=false promiscuous=false mac=a noarp=true queue=5", true},
+		// The operator's IPsec has new keys with the machines that it had some with, and no others.
+		{network.XFRM, key + "0x2", "", "state", true},
+		{network.XFRM, "state 10.0.0.5 to 10.0.0.7 esp 0x2", "", "state", false},
+		{network.XFRM, "policy 10.0.0.5 to 10.0.0.9 out priority 0", "", "policy", false},
+	} {
+		if own := network.Own(c.kind, c.name, c.before, c.now, older, older); own != c.own {
+			t.Errorf("%s: %q is now %q: own is %t", c.name, c.before, c.now, own)
+		}
 	}
 }
 
@@ -161,7 +242,7 @@ func TestOwnChanges(t *testing.T) {
 	sh(t, `ip link del veth0; ip link add veth2 type veth peer name veth3; ip link set veth2 master docker0; ip link set veth3 master docker0; tc qdisc add dev veth2 clsact
 ip addr add 10.0.0.77/24 dev eth0 valid_lft 300 preferred_lft 300; ip addr add 10.0.0.78/24 dev eth0
 ip route add 10.50.0.0/16 via 10.0.0.3 proto dhcp; ip -6 route add fd50::/64 dev eth0 proto ra
-ip route replace default via 10.0.0.2; ip -6 addr add fe80::99/64 dev eth0`)
+ip route replace default via 10.0.0.2; ip -6 addr add fe80::99/64 dev eth0; ip addr add 169.254.7.7/16 dev eth0`)
 	now := state(t)
 	for _, kind := range network.Kinds {
 		if came, changed := drift(kind, before[kind], now[kind]); len(came)+len(changed) > 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -29,6 +30,8 @@ type route struct {
 	OnLink   bool   `json:"onlink,omitempty"`
 	Hops     []hop  `json:"hops,omitempty"`
 	Encap    string `json:"encap,omitempty"`
+	// Metrics are those of metricsOf; nil when none is set. An older agent did not record them.
+	Metrics []int `json:"metrics"`
 	// Own is true for a route that the kernel, a router or a lease made: see ownRoute.
 	Own bool `json:"own,omitempty"`
 }
@@ -44,6 +47,12 @@ func newRoute(r netlink.Route, names map[int]string) route {
 		Family: r.Family, Gw: r.Gw, Src: r.Src, Dev: names[r.LinkIndex], Table: r.Table, Type: r.Type, Protocol: int(r.Protocol),
 		Scope: uint8(r.Scope), Priority: r.Priority, Tos: r.Tos, MTU: r.MTU, OnLink: r.Flags&int(netlink.FLAG_ONLINK) != 0, Own: ownRoute(r),
 	}
+	for _, m := range metricsOf(&r) {
+		n.Metrics = append(n.Metrics, *m)
+	}
+	if !slices.ContainsFunc(n.Metrics, func(m int) bool { return m != 0 }) {
+		n.Metrics = nil
+	}
 	if r.Dst != nil {
 		n.Dst = r.Dst.String()
 	}
@@ -54,6 +63,33 @@ func newRoute(r netlink.Route, names map[int]string) route {
 		n.Hops = append(n.Hops, hop{Gw: h.Gw, Dev: names[h.LinkIndex], Weight: h.Hops})
 	}
 	return n
+}
+
+// routeMetrics is in the fingerprint of each route that has a record of its metrics.
+const routeMetrics = `"metrics":`
+
+// metricsOf are what a route says to TCP, in the order in which they are recorded.
+func metricsOf(r *netlink.Route) []*int {
+	return []*int{
+		&r.AdvMSS, &r.Window, &r.InitCwnd, &r.InitRwnd, &r.Hoplimit, &r.RtoMin, &r.QuickACK, &r.Features, &r.Cwnd, &r.Ssthresh, &r.Reordering, &r.Rtt, &r.RttVar,
+		&r.FastOpenNoCookie,
+	}
+}
+
+// second says of a default route that came whether it is one more beside that of the same interface from before: a lease, or a
+// router, would have replaced that.
+func second(now string, was, is map[string]string) bool {
+	r := route{}
+	if wayOut(now) == "" || json.Unmarshal([]byte(now), &r) != nil || r.Protocol == unix.RTPROT_DHCP {
+		return false
+	}
+	for name, before := range was {
+		other := route{}
+		if is[name] == before && wayOut(before) == wayOut(now) && json.Unmarshal([]byte(before), &other) == nil && other.Dev == r.Dev {
+			return true
+		}
+	}
+	return false
 }
 
 // ownRoute says whether the machine itself made a route: the kernel for an address, a router by its
@@ -195,6 +231,11 @@ func restoreRoute(was string) error {
 	r := netlink.Route{
 		Family: n.Family, Gw: n.Gw, Src: n.Src, Table: n.Table, Type: n.Type, Protocol: netlink.RouteProtocol(n.Protocol), Scope: netlink.Scope(n.Scope),
 		Priority: n.Priority, Tos: n.Tos, MTU: n.MTU,
+	}
+	if metrics := metricsOf(&r); len(n.Metrics) == len(metrics) {
+		for i, m := range n.Metrics {
+			*metrics[i] = m
+		}
 	}
 	if n.OnLink {
 		r.Flags = int(netlink.FLAG_ONLINK)
