@@ -117,11 +117,13 @@ func TestHostIsAsBefore(t *testing.T) {
 			data: "runcmd: ['echo theirs > ROOT/etc/own.conf', 'mkdir -p ROOT/etc/new.d ROOT/var/lib/kubelet/a', 'touch ROOT/etc/new.d/a ROOT/var/lib/kubelet/a/b', 'chattr +i ROOT/etc/own.conf ROOT/etc/new.d/a ROOT/etc/new.d ROOT/var/lib/kubelet/a/b ROOT/var/lib/kubelet/a || true']"},
 		"a drop-in of the kubelet, and a unit with a name of the agent's": {
 			data: "runcmd: ['mkdir -p ROOT/etc/systemd/system/kubelet.service.d ROOT/usr/lib/systemd/system ROOT/usr/bin', 'for f in etc/systemd/system/kubelet.service.d/a.conf etc/systemd/system/slipway-evil.service usr/lib/systemd/system/b.service usr/bin/c etc/profile.d/d.dpkg-e.sh; do mkdir -p $(dirname ROOT/$f); echo x > ROOT/$f; done']"},
-		"host name":   {files: map[string]string{"/etc/hostname": "host-1\n"}, data: "hostname: theirs"},
-		"chrony":      {files: map[string]string{"/etc/chrony.conf": "pool own iburst\n"}, data: "ntp: {servers: [theirs]}", restarted: "chronyd"},
-		"drop-in":     {files: map[string]string{"/etc/containerd/config.toml": "version = 3\n"}, data: "write_files: [{path: /etc/containerd/config.toml, content: x}]", restarted: "containerd"},
-		"keys":        {files: map[string]string{"/etc/passwd": operator, "/home/operator/.ssh/authorized_keys": "ssh-ed25519 OWN\n"}, data: "users: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 THEIRS]}]"},
-		"a directory": {data: "runcmd: ['mkdir -p ROOT/etc/cni/net.d/multus.d && echo token > ROOT/etc/cni/net.d/multus.d/multus.kubeconfig']"},
+		"host name, by a command": {files: map[string]string{"/etc/hostname": "host-1\n"}, data: "hostname: theirs\nruncmd: ['echo -n worse > ROOT/etc/hostname', 'echo -n worse > ROOT/run/hostname']"},
+		"host name, later":        {later: map[string]string{"/run/hostname": "later"}, named: []string{`the running system's name "later", which was "host-1" before`}},
+		"host name":               {files: map[string]string{"/etc/hostname": "host-1\n"}, data: "hostname: theirs"},
+		"chrony":                  {files: map[string]string{"/etc/chrony.conf": "pool own iburst\n"}, data: "ntp: {servers: [theirs]}", restarted: "chronyd"},
+		"drop-in":                 {files: map[string]string{"/etc/containerd/config.toml": "version = 3\n"}, data: "write_files: [{path: /etc/containerd/config.toml, content: x}]", restarted: "containerd"},
+		"keys":                    {files: map[string]string{"/etc/passwd": operator, "/home/operator/.ssh/authorized_keys": "ssh-ed25519 OWN\n"}, data: "users: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 THEIRS]}]"},
+		"a directory":             {data: "runcmd: ['mkdir -p ROOT/etc/cni/net.d/multus.d && echo token > ROOT/etc/cni/net.d/multus.d/multus.kubeconfig']"},
 		"changed again": {files: map[string]string{"/etc/hosts": "own\n"}, data: "write_files: [{path: /etc/hosts, append: true, content: theirs}]",
 			later: map[string]string{"/etc/hosts": "own\nlater\n"}, named: []string{"file /etc/hosts, which is not what it was before"}},
 		"later": {later: map[string]string{"/etc/cron.d/evil": "* * * * * root evil\n"}, named: []string{"directory /etc/cron.d"}},
@@ -145,6 +147,10 @@ func TestHostIsAsBefore(t *testing.T) {
 				}
 			}
 			before := wholeTree(t, h)
+			running, err := h.Executor.Hostname()
+			if err != nil {
+				t.Fatal(err)
+			}
 			data := "#cloud-config\n" + strings.ReplaceAll(tc.data, "ROOT", string(h.Root)) + "\n"
 			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data)}, p); err != nil {
 				t.Fatal(err)
@@ -161,6 +167,9 @@ func TestHostIsAsBefore(t *testing.T) {
 			left, err := h.Executor.Verify(t.Context(), p.State())
 			if err != nil || !slices.Equal(left, tc.named) {
 				t.Errorf("left is %q, want %q: %v", left, tc.named, err)
+			}
+			if name, err := h.Executor.Hostname(); tc.named == nil && (name != running || err != nil) {
+				t.Errorf("the running system's name is %q, and was %q: %v", name, running, err)
 			}
 			after := wholeTree(t, h)
 			for _, path := range slices.Sorted(maps.Keys(before)) {

@@ -148,7 +148,7 @@ func (c Cleaner) mounts() (entries, error) {
 		for n := 2; found[name] != ""; n++ {
 			name = point + onTop + strconv.Itoa(n) + ")"
 		}
-		found[name] = kind + " " + strings.ReplaceAll(unescape(before[3]), " ", `\040`) + " " + access(before[5]) + " " + propagation(before[6:])
+		found[name] = kind + " " + strings.ReplaceAll(unescape(before[3]), " ", `\040`) + " " + access(before[5]) + " " + propagation(before[6:]) + " " + forbids(before[5])
 	}
 	return found, nil
 }
@@ -166,6 +166,20 @@ func access(options string) string {
 	return "rw"
 }
 
+// forbidden are what a mount keeps from programs on it: whoever opens /tmp for them does so for all who write there.
+var forbidden = map[string]uintptr{"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC}
+
+// forbids is a word for what of it options have.
+func forbids(options string) string {
+	word := "forbids"
+	for _, option := range strings.Split(options, ",") {
+		if forbidden[option] != 0 {
+			word += "," + option
+		}
+	}
+	return word
+}
+
 // propagation says whether what is mounted below is seen in other namespaces.
 func propagation(optional []string) string {
 	if slices.ContainsFunc(optional, func(f string) bool { return strings.HasPrefix(f, shared+":") }) {
@@ -174,7 +188,7 @@ func propagation(optional []string) string {
 	return private
 }
 
-// remount gives mounts back how they were: open to writes or not, shared or not. What went is named.
+// remount gives mounts back how they were: open to writes and to programs or not, shared or not. What went is named.
 func (c Cleaner) remount(before entries) error {
 	now, err := c.mounts()
 	if err != nil {
@@ -183,17 +197,25 @@ func (c Cleaner) remount(before entries) error {
 	var errs []error
 	for _, name := range slices.Sorted(keys(before)) {
 		was, is := strings.Fields(before[name]), strings.Fields(now[name])
-		if len(was) < 4 || len(is) < 4 || was[0] != is[0] || was[1] != is[1] {
+		if len(was) < 4 || len(is) < 5 || was[0] != is[0] || was[1] != is[1] {
 			continue
 		}
 		point := mountPoint(name)
 		at := c.Root.Path(point)
-		if was[2] != is[2] {
-			flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND)
+		if len(was) < 5 { // an older agent recorded no more
+			was = append(was, is[4])
+		}
+		if was[2] != is[2] || was[4] != is[4] {
+			flags := unix.MS_REMOUNT | unix.MS_BIND | kept(at)
 			if was[2] == readOnly {
 				flags |= unix.MS_RDONLY
 			}
-			errs = append(errs, setMount(point, at, flags|kept(at)))
+			for option, flag := range forbidden {
+				if flags &^= flag; slices.Contains(strings.Split(was[4], ","), option) {
+					flags |= flag
+				}
+			}
+			errs = append(errs, setMount(point, at, flags))
 		}
 		if was[3] != is[3] {
 			flags := uintptr(unix.MS_PRIVATE)
@@ -263,7 +285,9 @@ func ownMount(ch change, before, _ entries) bool {
 	if ch.now == "" && expires(mountPoint(ch.name), before) {
 		return true
 	}
-	if len(strings.Fields(ch.before)) == 2 { // an older agent recorded no more
+	if n := len(strings.Fields(ch.before)); n == 4 && strings.HasPrefix(ch.now, ch.before+" ") { // an older agent recorded no more
+		return true
+	} else if n == 2 {
 		return strings.HasPrefix(ch.now, ch.before+" ") || ch.now == ""
 	}
 	if ch.now != "" && nodeMount(ch.name, ch.now) {
@@ -412,78 +436,6 @@ func (c Cleaner) removeCgroups(_ context.Context, names []string) error {
 			}
 		}
 		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// sysctlPlaces are the settings of the kernel that a node changes: all of the network, and
-// those that the kubelet, kubeadm's documentation and plugins set.
-var sysctlPlaces = []string{
-	"net/ipv4", "net/ipv6", "net/netfilter", "net/bridge", "net/core", "net/unix", "net/mpls",
-	"vm/overcommit_memory", "vm/panic_on_oom", "vm/max_map_count", "vm/swappiness", "vm/nr_hugepages", "kernel/panic", "kernel/panic_on_oops", "kernel/pid_max",
-	"kernel/threads-max", "kernel/keys", "kernel/core_pattern", "kernel/unprivileged_bpf_disabled", "kernel/shmmax", "kernel/shmall", "kernel/msgmax", "kernel/sem",
-	"kernel/yama", "kernel/sysrq", "kernel/dmesg_restrict", "kernel/kptr_restrict", "kernel/perf_event_paranoid", "kernel/sched_rt_runtime_us", "kernel/modprobe",
-	"fs/inotify", "fs/file-max", "fs/nr_open", "fs/aio-max-nr", "fs/may_detach_mounts", "fs/protected_hardlinks", "fs/protected_symlinks", "fs/suid_dumpable", "fs/mqueue",
-}
-
-const sysctlRoot = "/proc/sys/"
-
-// maxSysctl is how long a setting may be, in bytes, to count as one.
-const maxSysctl = 4096
-
-// sysctls are the settings that can be written: what nobody can write here, nobody here has written.
-func (c Cleaner) sysctls() (entries, error) {
-	found := entries{}
-	for _, place := range sysctlPlaces {
-		top := c.Root.Path(sysctlRoot + place)
-		err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return nil //nolint:nilerr // interfaces come and go, and older kernels lack some
-			}
-			info, err := d.Info()
-			if err != nil || info.Mode().Perm()&0o200 == 0 || info.Mode().Perm()&0o400 == 0 {
-				return nil //nolint:nilerr // as above
-			}
-			value, err := os.ReadFile(path) //nolint:gosec // no links below /proc/sys
-			if err == nil && len(value) <= maxSysctl {
-				name := strings.TrimPrefix(path, c.Root.Path(sysctlRoot)+"/")
-				found[strings.TrimPrefix(name, sysctlRoot)] = "=" + strings.TrimSpace(string(value))
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("read the settings of the kernel: %w", err)
-		}
-	}
-	return found, nil
-}
-
-// volatileSysctls change by themselves: which module logs, and what one write does once.
-var volatileSysctls = []string{"net/netfilter/nf_log", "net/ipv4/route/flush", "net/ipv6/route/flush", "net/core/flow_limit", "net/ipv4/tcp_fastopen_key"}
-
-// ownSysctl says whether a setting is not a node's: one that came is of an interface or a module
-// that came, and has the kernel's default.
-func ownSysctl(ch change, _, _ entries) bool {
-	return ch.before == "" || slices.ContainsFunc(volatileSysctls, func(p string) bool { return strings.HasPrefix(ch.name, p) })
-}
-
-func (c Cleaner) setSysctls(before entries) error {
-	var errs []error
-	// Some set others: forwarding sets the parameters of all interfaces, so it goes first.
-	names := make([]string, 0, len(before))
-	for name := range before {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if d := strings.Count(a, "/") - strings.Count(b, "/"); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
-	for _, name := range names {
-		if err := os.WriteFile(c.Root.Path(sysctlRoot+name), []byte(strings.TrimPrefix(before[name], "=")), 0); err != nil {
-			errs = append(errs, fmt.Errorf("restore the setting %s: %w", name, err))
-		}
 	}
 	return errors.Join(errs...)
 }

@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
+	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
@@ -295,35 +297,132 @@ func TestCgroups(t *testing.T) {
 }
 
 // TestSettingsOfTheKernel: what changed is set back, the global ones first; those of an interface that came, and those
-// that change by themselves, are no drift.
+// that change by themselves, are no drift. Nothing below /proc/sys is left out because nobody thought of it.
 func TestSettingsOfTheKernel(t *testing.T) {
 	h := fakehost.New(t)
-	write := func(name, value string) { put(t, h, "/proc/sys/"+name, value) }
-	read := func(name string) string {
-		content, err := os.ReadFile(h.Root.Path("/proc/sys/" + name))
-		return string(errorOr(content, err))
+	path := func(name string) string {
+		if !strings.HasPrefix(name, "/") {
+			name = "/proc/sys/" + name
+		}
+		return name
 	}
-	write("net/ipv4/ip_forward", "0\n")
-	write("net/ipv4/conf/eth0/rp_filter", "2\n")
-	write("vm/overcommit_memory", "0\n")
-	write("net/netfilter/nf_log/2", "NONE\n")
-	write("dev/cdrom/info", "a\n")
+	write := func(values map[string]string, n int) {
+		for name, both := range values {
+			put(t, h, path(name), strings.Split(both, "|")[n]+"\n")
+		}
+	}
+	read := func(name string) string {
+		content, err := os.ReadFile(h.Root.Path(path(name)))
+		return strings.TrimSpace(string(errorOr(content, err)))
+	}
+	changed := map[string]string{
+		"net/ipv4/ip_forward": "0|1", "net/ipv4/conf/eth0/rp_filter": "2|0", "vm/overcommit_memory": "0|1", "kernel/randomize_va_space": "2|0", "kernel/core_pattern": "core|",
+		"/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0|4", "/sys/module/nf_conntrack/parameters/hashsize": "65536|131072", "/sys/kernel/uevent_helper": "|/tmp/evil",
+		"/sys/fs/selinux/enforce": "1|0", "/sys/fs/selinux/booleans/virt_use_nfs": "0 0|1 1", "/sys/fs/cgroup/system.slice/memory.max": "max|1073741824", "/sys/fs/cgroup/system.slice/cpuset.cpus": "|0-1",
+	}
+	own := map[string]string{"net/netfilter/nf_log/2": "NONE|nf_log_ipv4", "kernel/ns_last_pid": "1|2", "kernel/random/uuid": "a|b"}
+	const pages = "/sys/kernel/mm/transparent_hugepage/enabled"
+	write(changed, 0)
+	write(own, 0)
+	put(t, h, pages, "always [madvise] never\n")
+	put(t, h, "/proc/sys/dev/cdrom/info", "a\n")
+	if err := os.Chmod(h.Root.Path("/proc/sys/dev/cdrom/info"), 0o444); err != nil {
+		t.Fatal(err)
+	}
 	baseline := recorded(t, h)
-	write("net/ipv4/ip_forward", "1\n")
-	write("net/ipv4/conf/eth0/rp_filter", "0\n")
-	write("vm/overcommit_memory", "1\n")
-	write("net/netfilter/nf_log/2", "nf_log_ipv4\n")
-	write("net/ipv4/conf/cali1/rp_filter", "1\n")
-	write("dev/cdrom/info", "b\n")
-	want := []string{"setting net/ipv4/conf/eth0/rp_filter, which is not what it was before", "setting net/ipv4/ip_forward, which is not what it was before",
-		"setting vm/overcommit_memory, which is not what it was before"}
+	write(changed, 1)
+	write(own, 1)
+	put(t, h, "/proc/sys/net/ipv4/conf/cali1/rp_filter", "1\n")
+	put(t, h, "/sys/fs/cgroup/machine.slice/memory.max", "1\n")
+	put(t, h, pages, "[always] madvise never\n")
+	var want []string
+	for name := range changed {
+		want = append(want, "setting "+name+", which is not what it was before")
+	}
+	want = append(want, "setting "+pages+", which is not what it was before")
+	slices.Sort(want)
 	if left := leftOf(t, h, baseline); !slices.Equal(left, want) {
 		t.Errorf("left is %q, want %q", left, want)
 	}
 	if err := h.Executor.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline}}); err != nil {
 		t.Error(err)
 	}
-	if left := leftOf(t, h, baseline); len(left) > 0 || read("net/ipv4/ip_forward") != "0" || read("net/ipv4/conf/eth0/rp_filter") != "2" || read("dev/cdrom/info") != "b\n" {
+	if left := leftOf(t, h, baseline); len(left) > 0 {
+		t.Errorf("left is %q", left)
+	}
+	for name, both := range changed {
+		// To write nothing at all would change nothing.
+		if is, err := os.ReadFile(h.Root.Path(path(name))); string(is) != strings.Split(both, "|")[0]+"\n" {
+			t.Errorf("%s is %q, and was %q, %v", name, is, both, err)
+		}
+	}
+	for name, both := range own {
+		if is, now := read(name), strings.Split(both, "|")[1]; is != now {
+			t.Errorf("%s is %q, and was %q", name, is, now)
+		}
+	}
+	if is := read(pages); is != "madvise" || read("/sys/fs/selinux/commit_pending_bools") != "1" {
+		t.Errorf("huge pages are %q", is)
+	}
+}
+
+// TestMountsAreClosedAgain: a mount from which nobody ran programs is as it was after the reset; one of which an older agent recorded
+// less stays.
+func TestMountsAreClosedAgain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		rights.Skip(t, "needs root for mounts")
+	}
+	runtime.LockOSThread() // the thread ends with the test, and its mounts with it
+	if err := errors.Join(unix.Unshare(unix.CLONE_NEWNS), unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")); err != nil {
+		rights.Skip(t, "no mount namespace:", err)
+	}
+	h := fakehost.New(t)
+	at := h.Root.Path("/srv/data")
+	const closed, opened = "2 1 0:9 / /srv/data ro,nosuid,noexec - tmpfs a rw\n", "2 1 0:9 / /srv/data rw,nodev - tmpfs a rw\n"
+	mkdir(t, h, "/srv/data")
+	put(t, h, "/proc/self/mountinfo", closed)
+	baseline := recorded(t, h)
+	put(t, h, "/proc/self/mountinfo", opened)
+	if err := unix.Mount("a", at, "tmpfs", unix.MS_NODEV|unix.MS_NOATIME, ""); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Unmount(at, unix.MNT_DETACH) }()
+	if left := leftOf(t, h, baseline); !slices.Equal(left, []string{"mount /srv/data, which is not what it was before"}) {
+		t.Errorf("left is %q", left)
+	}
+	if err := h.Executor.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline}}); err != nil {
+		t.Error(err)
+	}
+	is := unix.Statfs_t{}
+	if err := unix.Statfs(at, &is); err != nil || is.Flags&(unix.ST_RDONLY|unix.ST_NOSUID|unix.ST_NOEXEC|unix.ST_NODEV|unix.ST_NOATIME) != unix.ST_RDONLY|unix.ST_NOSUID|unix.ST_NOEXEC|unix.ST_NOATIME {
+		t.Errorf("the mount has flags %#x, %v", is.Flags, err)
+	}
+}
+
+// TestFormatsOfPrograms: an interpreter that a pod gave to the kernel goes; one of the operator's that went is named.
+func TestFormatsOfPrograms(t *testing.T) {
+	h := fakehost.New(t)
+	const top = "/proc/sys/fs/binfmt_misc/"
+	put(t, h, top+"register", "")
+	put(t, h, top+"status", "enabled\n")
+	put(t, h, top+"python3", "enabled\ninterpreter /usr/bin/python3\n")
+	baseline := recorded(t, h)
+	put(t, h, top+"status", "disabled\n")
+	put(t, h, top+"qemu-arm", "enabled\ninterpreter /usr/bin/qemu-arm-static\nflags: OCF\n")
+	if left := leftOf(t, h, baseline); !slices.Equal(left, []string{"format of programs qemu-arm"}) {
+		t.Errorf("left is %q", left)
+	}
+	if err := h.Executor.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline}}); err != nil {
+		t.Error(err)
+	}
+	// The kernel removes what is told -1.
+	if told, err := os.ReadFile(h.Root.Path(top + "qemu-arm")); string(told) != "-1" {
+		t.Errorf("the kernel is told %q, %v", told, err)
+	}
+	if err := errors.Join(os.Remove(h.Root.Path(top+"qemu-arm")), os.Remove(h.Root.Path(top+"python3"))); err != nil {
+		t.Fatal(err)
+	}
+	if left := leftOf(t, h, baseline); !slices.Equal(left, []string{"format of programs python3, which was there before, is gone"}) {
 		t.Errorf("left is %q", left)
 	}
 }
@@ -379,7 +478,7 @@ func TestWhatIsNoChangeOfTheMachine(t *testing.T) {
 		"/var/lib/dpkg/status": "Package: own\nConffiles:\n " + conf + " " + sum("own") + "\n", "/var/lib/dpkg/info/own.list": "/sbin/iptables-legacy\n",
 		"/var/lib/dpkg/info/own.md5sums": sum("new") + "  usr/bin/own\n" + sum("new") + "  lib/systemd/system/own.service\n" + sum("new") + "  usr/bin/root\n",
 		"/proc/swaps":                    "Filename Type Size Used Priority\n/swap\\040file file 1 0 -2\n", "/proc/modules": "ext4 1 0 - Live 0x0\n",
-		"/proc/self/mountinfo": "1 0 8:1 / / rw shared:1 - ext4 /dev/a rw\n2 1 8:2 / /srv/data rw shared:2 - ext4 /dev/b rw\n3 1 0:5 / /net rw - autofs a rw\n4 3 0:6 / /net/x rw - nfs a rw\n",
+		"/proc/self/mountinfo": "1 0 8:1 / / rw shared:1 - ext4 /dev/a rw\n2 1 8:2 / /srv/data rw,nosuid,noexec shared:2 - ext4 /dev/b rw\n3 1 0:5 / /net rw - autofs a rw\n4 3 0:6 / /net/x rw - nfs a rw\n",
 	}
 	mounts := func(from, to string) func(*testing.T, *fakehost.Host) {
 		return func(t *testing.T, h *fakehost.Host) {
@@ -442,8 +541,10 @@ func TestWhatIsNoChangeOfTheMachine(t *testing.T) {
 			put(t, h, "/proc/modules", "ext4 1\nevil 1 0\n")
 			put(t, h, "/sys/module/evil/taint", "OE\n")
 		}, "kernel module evil"},
-		"a disk that is not mounted": {mounts("2 1 8:2 / /srv/data rw shared:2 - ext4 /dev/b rw\n", ""), "mount /srv/data, which was there before, is gone"},
-		"a disk that is read-only":   {mounts("/srv/data rw", "/srv/data ro"), "mount /srv/data" + later},
+		"a disk that is not mounted": {mounts("2 1 8:2 / /srv/data rw,nosuid,noexec shared:2 - ext4 /dev/b rw\n", ""), "mount /srv/data, which was there before, is gone"},
+		"a disk that is read-only":   {mounts("/srv/data rw,", "/srv/data ro,"), "mount /srv/data" + later},
+		"a disk that runs programs":  {mounts("/srv/data rw,nosuid,noexec", "/srv/data rw,nosuid"), "mount /srv/data" + later},
+		"a disk with other times":    {mounts("/srv/data rw,nosuid,noexec", "/srv/data rw,nosuid,noexec,noatime"), ""},
 		"a disk that others see":     {mounts("/ / rw shared:1", "/ / rw"), "mount /" + later},
 		"an automount that expires":  {mounts("4 3 0:6 / /net/x rw - nfs a rw\n", ""), ""},
 		"a large file with the time of the former": {func(t *testing.T, h *fakehost.Host) {

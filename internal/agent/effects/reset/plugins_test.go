@@ -183,7 +183,11 @@ func enter(t *testing.T, cgroup string) {
 	root := disk + "/root"
 	must(unix.Mount("overlay", root, "overlay", 0, "lowerdir=/,upperdir="+disk+"/upper,workdir="+disk+"/work"))
 	must(unix.Mount("proc", root+"/proc", "proc", 0, ""))
-	must(unix.Mount("sysfs", root+"/sys", "sysfs", 0, ""))
+	// Settings of the whole machine are for others to change, but for those of this network.
+	must(unix.Mount(root+"/proc/sys", root+"/proc/sys", "", unix.MS_BIND, ""))
+	must(unix.Mount(root+"/proc/sys/net", root+"/proc/sys/net", "", unix.MS_BIND, ""))
+	must(unix.Mount("", root+"/proc/sys", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	must(unix.Mount("sysfs", root+"/sys", "sysfs", unix.MS_RDONLY, ""))
 	must(unix.Mount(cgroup, root+"/sys/fs/cgroup", "", unix.MS_BIND, ""))
 	must(unix.Mount("bpf", root+"/sys/fs/bpf", "bpf", 0, ""))
 	must(unix.Mount("/dev", root+"/dev", "", unix.MS_BIND, ""))

@@ -93,7 +93,7 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 		{"reset: kubelet arguments", c.kubeletArguments},
 	}, traces, []step{
 		{"reset: services", func() error { return c.restartTold(ctx, state) }},
-		{"reset: hostname", func() error { return c.restoreHostname(state) }},
+		{"reset: hostname", func() error { return c.restoreHostname(progress.State()) }},
 		{"reset: logins", func() error { return c.logins(ctx, progress.State()) }},
 	})
 	errs := []error{failed}

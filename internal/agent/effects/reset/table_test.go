@@ -2,6 +2,7 @@ package reset
 
 import (
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,15 @@ func TestDocumentedTable(t *testing.T) {
 			if !slices.ContainsFunc(rows, func(cells []string) bool { return says(cells[at]) == is }) {
 				t.Errorf("docs/hosts.md does not say of kind %q in column %d what holds: %t; it has %q", trace.kind, at+3, is, rows)
 			}
+		}
+	}
+	described, err := os.ReadFile("../../run/config/clean.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range RecordedKinds(t.Context()) {
+		if !regexp.MustCompile("Kind of state:[^.]*\\b" + kind + "\\b").Match(described) {
+			t.Errorf("package config does not say that clean.ignore may name kind %q", kind)
 		}
 	}
 	for kind := range documented {

@@ -16,6 +16,8 @@ const (
 	kindMount     = "mount"
 	kindCgroup    = "cgroup"
 	kindSysctl    = "sysctl"
+	kindBinfmt    = "binfmt"
+	kindHostname  = "hostname"
 	kindSwap      = "swap"
 	kindDevice    = "device"
 	kindModule    = "module"
@@ -102,9 +104,14 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 			node: func(name, _ string) bool { return ofPods(name) }, remove: c.removeCgroups,
 		},
 		trace{
-			kind: kindSysctl, word: "setting", look: func(context.Context) (entries, error) { return c.sysctls() },
-			own: ownSysctl, restore: func(_ context.Context, before entries) error { return c.setSysctls(before) },
+			kind: kindSysctl, word: "setting", look: func(context.Context) (entries, error) { return c.settings() },
+			own: ownSetting, restore: func(_ context.Context, before entries) error { return c.setSettings(before) },
 		},
+		trace{
+			kind: kindBinfmt, word: "format of programs", look: func(context.Context) (entries, error) { return c.binaryFormats() }, gone: true,
+			remove: c.removeBinaryFormats,
+		},
+		trace{kind: kindHostname, word: "name", look: func(context.Context) (entries, error) { return c.runningName() }, say: saysName},
 		trace{
 			kind: kindSwap, word: "swap space", look: func(context.Context) (entries, error) { return c.swaps() }, gone: true,
 			remove: func(ctx context.Context, names []string) error { return c.swap(ctx, "swapoff", names) },

@@ -144,6 +144,10 @@ func (c Cleaner) RecordMade(ctx context.Context, progress operation.Progress) er
 			made[text(ch.name)] = text(ch.now)
 		}
 	}
+	name, err := c.Hostname()
+	if err != nil {
+		return err
+	}
 	after := map[string]string{}
 	for _, k := range state.Kept {
 		if after[k.Path], err = c.now(k); err != nil {
@@ -152,6 +156,9 @@ func (c Cleaner) RecordMade(ctx context.Context, progress operation.Progress) er
 	}
 	return progress.Update(func(s *journal.State) {
 		s.Made = made
+		if was := rec.of(trace{kind: kindHostname})[runningSystem]; was != "" && was != name {
+			s.Hostname = &journal.Renamed{Before: was, After: name} // by a command, too
+		}
 		for i, k := range s.Kept {
 			s.Kept[i].After = after[k.Path]
 		}

@@ -1,0 +1,164 @@
+package reset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const sysctlRoot = "/proc/sys/"
+
+// sysSettings are where the kernel has settings outside of sysctlRoot that nodes, their tuning and what makes a host ready for
+// them change: huge pages, parameters of modules, how disks and processors work, whether SELinux enforces, and what the slices of
+// systemd may use, which a kubelet that reserves something for them limits.
+var sysSettings = []string{
+	"/sys/kernel/mm/transparent_hugepage/*", "/sys/kernel/mm/transparent_hugepage/khugepaged/*", "/sys/kernel/mm/ksm/*",
+	"/sys/kernel/mm/hugepages/*/nr_*", "/sys/devices/system/node/node*/hugepages/*/nr_*", "/sys/module/*/parameters/*", "/sys/kernel/uevent_helper",
+	"/sys/block/*/queue/scheduler", "/sys/block/*/queue/read_ahead_kb", "/sys/block/*/queue/nr_requests",
+	"/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/cpu*/online", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+	"/sys/class/net/*/queues/*/?ps_cpus", selinux + "enforce", selinux + "booleans/*",
+	cgroupRoot + "/*.slice/cpu.max", cgroupRoot + "/*.slice/cpu.weight", cgroupRoot + "/*.slice/cpuset.cpus", cgroupRoot + "/*.slice/cpuset.mems",
+	cgroupRoot + "/*.slice/memory.max", cgroupRoot + "/*.slice/memory.high", cgroupRoot + "/*.slice/memory.low", cgroupRoot + "/*.slice/memory.min", cgroupRoot + "/*.slice/memory.swap.max", cgroupRoot + "/*.slice/pids.max",
+}
+
+const selinux = "/sys/fs/selinux/"
+
+// maxSetting is how long a setting may be, in bytes, to count as one.
+const maxSetting = 4096
+
+// volatileSettings change by themselves: which module logs, what one write does once, and what the kernel counts, draws or
+// lowers. The name of the system and formats of programs have traces of their own.
+var volatileSettings = []string{
+	"net/netfilter/nf_log", "net/ipv4/route/flush", "net/ipv6/route/flush", "net/core/flow_limit", "net/ipv4/tcp_fastopen_key",
+	"kernel/random/", "kernel/ns_last_pid", "kernel/tainted", "kernel/hung_task_warnings", "kernel/perf_event_max_sample_rate", "kernel/hostname", "fs/binfmt_misc/", "vm/stat_refresh",
+}
+
+// settings are those of the kernel that can be written: what nobody can write here, nobody here has written. Their names are
+// paths, below sysctlRoot where they do not begin with a slash.
+func (c Cleaner) settings() (entries, error) {
+	found := entries{}
+	look := func(name string) {
+		path, sysfs := c.settingPath(name)
+		// Interfaces, disks and modules come and go.
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o600 != 0o600 || unix.Access(path, unix.W_OK) != nil {
+			return
+		}
+		value, err := os.ReadFile(path) //nolint:gosec // only the kernel makes files there
+		if err != nil || len(value) > maxSetting {
+			return
+		}
+		is := strings.TrimSpace(string(value))
+		if _, after, ok := strings.Cut(is, "["); ok && sysfs { // the one of several that is chosen
+			is, _, _ = strings.Cut(after, "]")
+		}
+		found[name] = "=" + is
+	}
+	top := c.Root.Path(sysctlRoot)
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if name := strings.TrimPrefix(strings.TrimPrefix(path, top), "/"); err == nil && !d.IsDir() && !volatileSetting(name) {
+			look(name)
+		}
+		return nil //nolint:nilerr // as above
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of the kernel: %w", err)
+	}
+	for _, pattern := range sysSettings {
+		all, err := filepath.Glob(c.Root.Path(pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range all {
+			look(strings.TrimPrefix(path, string(c.Root)))
+		}
+	}
+	return found, nil
+}
+
+func (c Cleaner) settingPath(name string) (path string, sysfs bool) {
+	if filepath.IsAbs(name) {
+		return c.Root.Path(name), true
+	}
+	return c.Root.Path(sysctlRoot + name), false
+}
+
+func volatileSetting(name string) bool {
+	return slices.ContainsFunc(volatileSettings, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+// ownSetting says whether a setting is not a node's: one that came is of an interface or a module
+// that came, and has the kernel's default.
+func ownSetting(ch change, _, _ entries) bool { return ch.before == "" || volatileSetting(ch.name) }
+
+// setSettings gives settings their values. Some set others: forwarding sets the parameters of all interfaces, so it goes first;
+// and what is a number of bytes or a share of all changes with its other form, so only the end counts.
+func (c Cleaner) setSettings(before entries) error {
+	names := slices.SortedFunc(keys(before), func(a, b string) int {
+		if d := strings.Count(a, "/") - strings.Count(b, "/"); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	failed := map[string]error{}
+	booleans := false
+	for _, name := range names {
+		path, _ := c.settingPath(name)
+		// An end of line, as nothing at all would not be a write.
+		failed[name] = os.WriteFile(path, []byte(strings.TrimPrefix(before[name], "=")+"\n"), 0)
+		booleans = booleans || strings.HasPrefix(name, selinux+"booleans/")
+	}
+	if booleans {
+		failed[selinux+"booleans"] = os.WriteFile(c.Root.Path(selinux+"commit_pending_bools"), []byte("1"), 0)
+	}
+	now, err := c.settings()
+	errs := []error{err}
+	for _, name := range names {
+		if now[name] != before[name] && failed[name] != nil {
+			errs = append(errs, fmt.Errorf("restore the setting %s: %w", name, failed[name]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// binfmtRoot is where the kernel lists which interpreters run programs of other formats. One of a pod would run with the rights
+// of whoever starts such a program.
+const binfmtRoot = "/proc/sys/fs/binfmt_misc"
+
+func (c Cleaner) binaryFormats() (entries, error) {
+	found := entries{}
+	for _, name := range c.entriesOf(binfmtRoot) {
+		if is := c.attribute(binfmtRoot, name); name != "register" && name != "status" {
+			found[name] = "=" + strings.ReplaceAll(is, "\n", ", ")
+		}
+	}
+	return found, nil
+}
+
+func (c Cleaner) removeBinaryFormats(_ context.Context, names []string) error {
+	var errs []error
+	for _, name := range names {
+		if err := os.WriteFile(c.Root.Path(filepath.Join(binfmtRoot, name)), []byte("-1"), 0); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("remove the format of programs %s: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// runningName is the name of the running system. A step of its own restores it: see restoreHostname.
+func (c Cleaner) runningName() (entries, error) {
+	name, err := c.Hostname()
+	return entries{runningSystem: name}, err
+}
+
+const runningSystem = "running"
+
+func saysName(ch change) string {
+	return fmt.Sprintf("the running system's name %q, which was %q before", ch.now, ch.before)
+}
