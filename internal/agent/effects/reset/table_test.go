@@ -66,3 +66,12 @@ func TestDocumentedTable(t *testing.T) {
 		}
 	}
 }
+
+// TestMountsOfOlderRecords: what an older agent did not record of a mount is no change.
+func TestMountsOfOlderRecords(t *testing.T) {
+	for before, own := range map[string]bool{"ext4 /": true, "ext4 / rw shared": true, "ext4 / ro shared": false, "ext4 / rw shared forbids": false} {
+		if is := ownMount(change{"/srv/data", before, "ext4 / rw shared forbids,nosuid"}, nil, nil); is != own {
+			t.Errorf("a mount that was %q is the machine's own: %t", before, is)
+		}
+	}
+}
