@@ -100,7 +100,7 @@ func TestHostIsAsBefore(t *testing.T) {
 		// later is what somebody does while the host is a node, named is what is left of that.
 		later map[string]string
 		named []string
-		// restarted is a service that reads what was put back.
+		// restarted is what tells somebody to read again what was put back.
 		restarted string
 	}{
 		"appended": {files: map[string]string{"/etc/hosts": "127.0.0.1 localhost\n"},
@@ -120,10 +120,14 @@ func TestHostIsAsBefore(t *testing.T) {
 		"host name, by a command": {files: map[string]string{"/etc/hostname": "host-1\n"}, data: "hostname: theirs\nruncmd: ['echo -n worse > ROOT/etc/hostname', 'echo -n worse > ROOT/run/hostname']"},
 		"host name, later":        {later: map[string]string{"/run/hostname": "later"}, named: []string{`the running system's name "later", which was "host-1" before`}},
 		"host name":               {files: map[string]string{"/etc/hostname": "host-1\n"}, data: "hostname: theirs"},
-		"chrony":                  {files: map[string]string{"/etc/chrony.conf": "pool own iburst\n"}, data: "ntp: {servers: [theirs]}", restarted: "chronyd"},
-		"drop-in":                 {files: map[string]string{"/etc/containerd/config.toml": "version = 3\n"}, data: "write_files: [{path: /etc/containerd/config.toml, content: x}]", restarted: "containerd"},
-		"keys":                    {files: map[string]string{"/etc/passwd": operator, "/home/operator/.ssh/authorized_keys": "ssh-ed25519 OWN\n"}, data: "users: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 THEIRS]}]"},
-		"a directory":             {data: "runcmd: ['mkdir -p ROOT/etc/cni/net.d/multus.d && echo token > ROOT/etc/cni/net.d/multus.d/multus.kubeconfig']"},
+		"chrony":                  {files: map[string]string{"/etc/chrony.conf": "pool own iburst\n"}, data: "ntp: {servers: [theirs]}", restarted: "systemctl try-restart chronyd"},
+		"drop-in":                 {files: map[string]string{"/etc/containerd/config.toml": "version = 3\n"}, data: "write_files: [{path: /etc/containerd/config.toml, content: x}]", restarted: "systemctl try-restart containerd"},
+		"units anywhere": {data: "runcmd: ['for d in usr/lib usr/local/lib run; do mkdir -p ROOT/$d/systemd/system; echo x > ROOT/$d/systemd/system/theirs.service; done']",
+			restarted: "systemctl stop theirs.service"},
+		"limits of systemd":        {files: map[string]string{"/etc/systemd/system.conf": "own"}, data: "runcmd: ['echo theirs > ROOT/etc/systemd/system.conf']", restarted: "systemctl daemon-reload"},
+		"how links are configured": {files: map[string]string{"/etc/systemd/network/a.network": "own"}, data: "runcmd: ['echo theirs > ROOT/etc/systemd/network/a.network']", restarted: "systemctl try-restart systemd-networkd"},
+		"keys":                     {files: map[string]string{"/etc/passwd": operator, "/home/operator/.ssh/authorized_keys": "ssh-ed25519 OWN\n"}, data: "users: [{name: operator, lock_passwd: false, ssh_authorized_keys: [ssh-ed25519 THEIRS]}]"},
+		"a directory":              {data: "runcmd: ['mkdir -p ROOT/etc/cni/net.d/multus.d && echo token > ROOT/etc/cni/net.d/multus.d/multus.kubeconfig']"},
 		"changed again": {files: map[string]string{"/etc/hosts": "own\n"}, data: "write_files: [{path: /etc/hosts, append: true, content: theirs}]",
 			later: map[string]string{"/etc/hosts": "own\nlater\n"}, named: []string{"file /etc/hosts, which is not what it was before"}},
 		"later": {later: map[string]string{"/etc/cron.d/evil": "* * * * * root evil\n"}, named: []string{"directory /etc/cron.d"}},
@@ -141,7 +145,7 @@ func TestHostIsAsBefore(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, dir := range []string{"/etc/default", "/var/log", "/srv", "/etc/cni/net.d", "/usr/bin", "/usr/lib"} {
+			for _, dir := range []string{"/etc/default", "/var/log", "/srv", "/etc/cni/net.d", "/usr/bin", "/usr/lib", "/run/systemd"} {
 				if err := os.MkdirAll(h.Root.Path(dir), 0o755); err != nil {
 					t.Fatal(err)
 				}
@@ -182,7 +186,7 @@ func TestHostIsAsBefore(t *testing.T) {
 					t.Errorf("%s came", path)
 				}
 			}
-			if tc.restarted != "" && !slices.Contains(h.Programs.Ran()[ran:], "systemctl try-restart "+tc.restarted) {
+			if tc.restarted != "" && !slices.Contains(h.Programs.Ran()[ran:], tc.restarted) {
 				t.Errorf("%s goes on with what it was told: %q", tc.restarted, h.Programs.Ran()[ran:])
 			}
 		})

@@ -535,6 +535,12 @@ func TestWhatIsNoChangeOfTheMachine(t *testing.T) {
 			put(t, h, "/var/lib/slipway-software.json", `{"entries": [{"path": "/etc/systemd/system/slipway-containerd.service", "digest": "`+digest.FromString("a").String()+`"}]}`)
 			put(t, h, "/etc/systemd/system/slipway-containerd.service", "a")
 		}, "directory /etc/systemd"},
+		"what kubectl keeps":     {write("/root/.kube/cache/discovery/a", "x"), ""},
+		"a cluster of kubectl":   {write("/root/.kube/config", "x"), "file /root/.kube/config"},
+		"a rule of polkit":       {write("/usr/share/polkit-1/rules.d/a.rules", "x"), "file /usr/share/polkit-1/rules.d/a.rules"},
+		"a service of the bus":   {write("/usr/share/dbus-1/system-services/a.service", "x"), "file /usr/share/dbus-1/system-services/a.service"},
+		"a script of cloud-init": {write("/var/lib/cloud/scripts/per-boot/a", "x"), "file /var/lib/cloud/scripts/per-boot/a"},
+		"until the next boot":    {write("/run/systemd/system.control/own.service.d/50-a.conf", "x"), "directory /run/systemd/system.control/own.service.d"},
 		"swap that is off":       {write("/proc/swaps", "Filename Type\n"), "swap space /swap file, which was there before, is gone"},
 		"a module of the kernel": {write("/proc/modules", "ext4 1\nnf_nat 1 0\n"), ""},
 		"a module from elsewhere": {func(t *testing.T, h *fakehost.Host) {
@@ -567,7 +573,7 @@ func TestWhatIsNoChangeOfTheMachine(t *testing.T) {
 			if err := os.Truncate(h.Root.Path("/usr/local/lib/large"), 33<<20); err != nil {
 				t.Fatal(err)
 			}
-			mkdir(t, h, "/etc/alternatives")
+			mkdir(t, h, "/etc/alternatives", "/usr/share/polkit-1/rules.d", "/usr/share/dbus-1/system-services", "/var/lib/cloud/scripts/per-boot", "/run/systemd/system.control", "/root/.kube")
 			baseline := recorded(t, h)
 			c.change(t, h)
 			left, err := h.Executor.Verify(t.Context(), journal.State{Baseline: baseline, Made: map[string]string{}})

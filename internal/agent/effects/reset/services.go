@@ -25,6 +25,14 @@ var readers = []struct {
 	{"/etc/crio/", []string{"crio"}},
 	{"/etc/rsyslog", []string{"rsyslog"}},
 	{"/etc/audit/", []string{"auditd"}},
+	{"/etc/systemd/logind.conf", []string{"systemd-logind"}},
+	{"/etc/systemd/network", []string{"systemd-networkd"}},
+	{"/etc/NetworkManager/", []string{"NetworkManager"}},
+	{"/etc/nsswitch.conf", []string{"nscd"}},
+	{"/etc/sssd/", []string{"sssd"}},
+	{"/etc/multipath", []string{"multipathd"}},
+	{"/etc/iscsi/", []string{"iscsid"}},
+	{"/etc/fail2ban/", []string{"fail2ban"}},
 }
 
 // restartReaders restarts those services that run and read one of the files, which were put back or went.
@@ -37,9 +45,10 @@ func (c Cleaner) restartReaders(ctx context.Context, files entries) {
 				units = append(units, r.units...)
 			}
 		}
-		if isUnit(name) {
+		reload = reload || strings.HasPrefix(name, "/etc/systemd/system.conf")
+		if dir := unitsOf(name); dir != "" {
 			reload = true
-			unit, dropIn, _ := strings.Cut(strings.TrimPrefix(name, unitDirectory), ".d/")
+			unit, dropIn, _ := strings.Cut(strings.TrimPrefix(name, dir+"/"), ".d/")
 			if dropIn != "" && !strings.HasPrefix(unit, "kubelet.") {
 				units = append(units, unit)
 			}
@@ -84,11 +93,26 @@ const (
 	transientUnits = "/run/systemd/transient"
 )
 
+// unitDirectories are where systemd reads units, and drop-ins for them.
+var unitDirectories = []string{
+	strings.TrimSuffix(unitDirectory, "/"), transientUnits, "/run/systemd/system", "/run/systemd/system.control", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+}
+
+// unitsOf is the directory of units that a path is below; empty for none.
+func unitsOf(name string) string {
+	for _, dir := range unitDirectories {
+		if strings.HasPrefix(name, dir+"/") {
+			return dir
+		}
+	}
+	return ""
+}
+
 func isUnit(name string) bool { return strings.HasPrefix(name, unitDirectory) }
 
 // stopUnit stops a unit whose file is about to go.
 func (c Cleaner) stopUnit(ctx context.Context, name string) {
-	if dir := path.Dir(name); (dir+"/" == unitDirectory || dir == transientUnits || dir == "/run/systemd/system") && path.Ext(name) != "" && path.Ext(name) != ".wants" && path.Ext(name) != ".d" && c.Runner.Has("systemctl") {
+	if slices.Contains(unitDirectories, path.Dir(name)) && path.Ext(name) != "" && path.Ext(name) != ".wants" && path.Ext(name) != ".d" && c.Runner.Has("systemctl") {
 		if present(c.Root.Path(name)) {
 			c.systemctl(ctx, "stop", path.Base(name))
 		}
