@@ -169,7 +169,7 @@ func access(options string) string {
 // forbidden are what a mount keeps from programs on it: whoever opens /tmp for them does so for all who write there.
 var forbidden = map[string]uintptr{"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC}
 
-// forbids is a word for what of it options have.
+// forbids lists what of it a mount's options have.
 func forbids(options string) string {
 	word := "forbids"
 	for _, option := range strings.Split(options, ",") {

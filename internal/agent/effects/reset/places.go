@@ -82,12 +82,12 @@ var places = slices.Concat(
 	[]place{{path: "/var/spool/at", since: 2}, {path: "/var/lib/systemd/linger", since: 2}, {path: transientUnits, extensions: []string{".service", ".timer", ".path", ".socket"}, since: 2}},
 	// What the package manager believes its packages to have brought, and runs as root when it changes them.
 	[]place{{path: packageLists, extensions: []string{".md5sums", ".list", ".preinst", ".postinst", ".prerm", ".postrm", ".config", ".triggers"}, since: 2}},
-	// Who may do what as root, and what runs when somebody asks the system bus, a link goes up, or cloud-init starts.
+	// Who may do what as root, and what the system bus, a link that goes up, or cloud-init starts.
 	[]place{
 		{path: "/usr/share/polkit-1", since: 3}, {path: "/usr/share/dbus-1/system-services", since: 3}, {path: "/usr/share/dbus-1/system.d", since: 3}, {path: "/var/lib/polkit-1", since: 3},
 		{path: "/usr/lib/networkd-dispatcher", since: 3}, {path: "/usr/lib/binfmt.d", since: 3}, {path: "/usr/lib/pam.d", since: 3}, {path: "/var/lib/cloud/scripts", since: 3}, {path: "/var/lib/cloud/seed", since: 3},
 	},
-	// What systemd and the kernel's tools are told until the next boot.
+	// Settings of systemd and the kernel's tools until the next boot.
 	[]place{{path: "/run/systemd/system.control", since: 3}, {path: "/run/systemd/network", since: 3}, {path: "/run/modprobe.d", since: 3}, {path: "/run/sysctl.d", since: 3}},
 	onlyDirectories(),
 )

@@ -34,7 +34,7 @@ type record struct {
 
 // recordVersion counts what records gained: 1 has more places, and fingerprints with the number of a device, the
 // attributes and owner of links, pipes and devices, and the inode of a file with several names; 2 has the packages of dpkg with
-// their lists and scripts; 3 has rules of polkit and D-Bus, scripts of cloud-init and what systemd is told until the next boot.
+// their lists and scripts; 3 has rules of polkit and D-Bus, scripts of cloud-init and settings of systemd until the next boot.
 const recordVersion = 3
 
 // of returns the entries of a trace; nil when nobody knows them.

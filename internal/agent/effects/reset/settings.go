@@ -15,7 +15,7 @@ import (
 
 const sysctlRoot = "/proc/sys/"
 
-// sysSettings are where the kernel has settings outside of sysctlRoot that nodes, their tuning and what makes a host ready for
+// sysSettings are where the kernel has settings that are not below sysctlRoot and that nodes, their tuning and what makes a host ready for
 // them change: huge pages, parameters of modules, how disks and processors work, whether SELinux enforces, and what the slices of
 // systemd may use, which a kubelet that reserves something for them limits.
 var sysSettings = []string{

@@ -107,7 +107,7 @@ func TestNetworkOfPlugins(t *testing.T) {
 		"an interface that is tuned":         {"ip link set eth0 arp off; ip link set eth0 multicast off; ip link set eth0 txqueuelen 5; ip link set eth0 group 7", nil},
 		"a route that is tuned":              {"ip route change 10.9.0.0/16 via 10.0.0.9 initcwnd 20 advmss 900", nil},
 		"an address that somebody took away": {"ip addr del 10.8.0.5/24 dev peer0", nil},
-		"one more way out":                   {"ip route add default via 10.0.0.9 metric 50", map[network.Kind]string{network.Routes: "default via 10.0.0.9 dev eth0 metric 50"}},
+		"a second default route":             {"ip route add default via 10.0.0.9 metric 50", map[network.Kind]string{network.Routes: "default via 10.0.0.9 dev eth0 metric 50"}},
 		"an address of a load balancer": {"ip addr add 192.0.2.7/32 dev lo; ip addr add 10.99.1.5/24 dev eth0",
 			map[network.Kind]string{network.IPAddresses: "192.0.2.7/32 on lo"}},
 	} {
