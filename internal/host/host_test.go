@@ -149,6 +149,11 @@ func TestStateOf(t *testing.T) {
 			h.Status.Residue = []string{"process kubelet"}
 			return h
 		}(), infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
+		"record lost, cleared by hand, and dirty": {func() *infrav1.Host {
+			h := freed(infrav1.HostRecord{State: infrav1.HostRecordClean, Lost: "gone", ClaimGeneration: ptr.To[int64](2)}, ptr.To[int64](2))
+			h.Status.Residue = []string{"process kubelet"}
+			return h
+		}(), infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason},
 		"ordered to reset": {ordered(""), infrav1.HostPhaseResetting, infrav1.HostResettingReason},
 		"order failed":     {ordered(infrav1.OperationFailed), infrav1.HostPhaseQuarantined, infrav1.HostResetFailedReason},
 		"cleared before the last claim": {func() *infrav1.Host {

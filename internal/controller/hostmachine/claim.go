@@ -221,7 +221,7 @@ func (r *Reconciler) takeSpare(ctx context.Context, s *scope, request placement.
 }
 
 // reserveSpare reserves the best host of those that are neither rejected nor being claimed; nil
-// when there is none.
+// when there is none. Machines that need not leave a host to anybody may reserve it first.
 func (r *Reconciler) reserveSpare(of query, rejected map[*infrav1.Host]bool) (*infrav1.Host, placement.Result) {
 	r.spares.Lock()
 	defer r.spares.Unlock()
@@ -236,7 +236,6 @@ func (r *Reconciler) reserveSpare(of query, rejected map[*infrav1.Host]bool) (*i
 		if r.reservations.begin(freeHostOf(best), r.Clock.Now()) {
 			return best, result
 		}
-		rejected[best] = true
 	}
 }
 

@@ -79,6 +79,9 @@ func newClaiming(t *testing.T, hosts ...*infrav1.Host) *claiming {
 			List: func(ctx context.Context, store client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				hosts, ok := list.(*infrav1.HostList)
 				if !ok {
+					if err := called("list of others"); err != nil {
+						return err
+					}
 					return store.List(ctx, list, options...)
 				}
 				what, shown := "list", c.cached
@@ -470,5 +473,107 @@ func TestRankingIsShared(t *testing.T) {
 	lists := c.calls["list"]
 	if h, err := c.takeHost(t.Context(), c.scope); h != nil || err != nil || c.calls["list"] != lists || c.scope.waiting.reason != infrav1.HostMachineWaitingForHookReason {
 		t.Errorf("held back again: took %v, error %v, %d lists, waiting %+v", h, err, c.calls["list"]-lists, c.scope.waiting)
+	}
+}
+
+// controlPlaneWaits makes a machine of the control plane of the Cluster that waits for a host.
+func (c *claiming) controlPlaneWaits() {
+	c.t.Helper()
+	m := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "plane", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}}}
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "plane", Labels: map[string]string{clusterv1.ClusterNameLabel: "c1", clusterv1.MachineControlPlaneLabel: ""}}}
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostMachine", Name: m.Name}
+	for _, o := range []client.Object{m, machine} {
+		if err := c.store.Create(c.t.Context(), o); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// A worker claims one of the hosts that its control plane can spare, and says why not otherwise. Where none
+// fits it does not ask what the control plane lacks.
+func TestSpareHosts(t *testing.T) {
+	a, b, d := aHost("a"), aHost("b"), aHost("d")
+	away := func(h *infrav1.Host) { h.Status.Conditions = nil }
+	for name, tc := range map[string]struct {
+		hosts []*infrav1.Host
+		// change is made after the ranking.
+		change func(*claiming)
+		// taken is how many hosts the machine has, and free how many may be reserved afterwards.
+		taken, free   int
+		held, refused bool
+		// gets are the hosts that are read live.
+		gets int
+	}{
+		"one":                         {hosts: []*infrav1.Host{a, b, d}, taken: 1, free: 2, gets: 1},
+		"the best is away":            {hosts: []*infrav1.Host{a, b, aHost("d", away)}, taken: 1, free: 2, gets: 2},
+		"none":                        {hosts: []*infrav1.Host{a}, change: func(c *claiming) { c.cached = shows(a) }, held: true, free: 3},
+		"none but those that are not": {hosts: []*infrav1.Host{aHost("a", away), aHost("b", away), aHost("d", away)}, held: true, free: 3, gets: 2},
+		"not claimed":                 {hosts: []*infrav1.Host{a, b, d}, change: func(c *claiming) { c.fails["update"] = errBroken }, refused: true, free: 3, gets: 1},
+		"hosts are not read":          {hosts: []*infrav1.Host{a, b, d}, change: func(c *claiming) { c.fails["list"] = errBroken }, refused: true, free: 3},
+		"machines are not read":       {hosts: []*infrav1.Host{a, b, d}, change: func(c *claiming) { c.fails["list of others"] = errBroken }, refused: true, free: 3},
+		"no host fits":                {change: func(c *claiming) { c.cached = shows() }, free: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newClaiming(t, tc.hosts...)
+			c.controlPlaneWaits()
+			c.cached = shows(a, b, d)
+			if tc.change != nil {
+				tc.change(c)
+			}
+			request, err := placement.RequestFor(t.Context(), c.Client, c.hostMachine, c.owner, c.cluster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := c.takeOf(t.Context(), c.scope, request, rankingOf(t, request, c.cached))
+			if (got.host != nil) != (tc.taken > 0) || got.held != tc.held || (got.err != nil) != tc.refused || tc.held != (c.scope.waiting != nil) {
+				t.Errorf("host %v, held %t, error %v, waiting %+v", got.host, got.held, got.err, c.scope.waiting)
+			}
+			if c.calls["live get"] != tc.gets || (c.calls["list of others"] > 0) == (len(c.cached) == 0) {
+				t.Errorf("calls %v, want %d live gets", c.calls, tc.gets)
+			}
+			free := 0
+			for _, h := range []*infrav1.Host{a, b, d} {
+				if c.reservations.begin(freeHostOf(h), c.Clock.Now()) {
+					free++
+				}
+			}
+			if free != tc.free || len(c.carriers()) != tc.taken {
+				t.Errorf("%d hosts are free, want %d; %q carry the claim", free, tc.free, c.carriers())
+			}
+		})
+	}
+}
+
+// What made the Machine is read past the cache before the intent; a claim that follows at once does not read it
+// again, and one that waited for a host does.
+func TestMakerIsReadOnce(t *testing.T) {
+	for _, tc := range []struct {
+		newIntent, leaves bool
+		gets              int
+	}{{newIntent: true}, {gets: 1}, {leaves: true, gets: 1}} {
+		c := newClaiming(t, aHost("a"))
+		set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "set", Finalizers: []string{"slipway.dev/test"}}}
+		machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m1", UID: "m1"}}
+		machine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, clusterv1.GroupVersion.WithKind("MachineSet"))}
+		c.hostMachine.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(machine, clusterv1.GroupVersion.WithKind("Machine"))}
+		for _, o := range []client.Object{set, machine} {
+			if err := c.store.Create(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if tc.leaves {
+			if err := c.store.Delete(t.Context(), set); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var err error
+		if c.owner, err = placement.OwnerOf(t.Context(), c.store, c.hostMachine); err != nil || c.owner == nil {
+			t.Fatalf("owner %v, error %v", c.owner, err)
+		}
+		c.newIntent = tc.newIntent
+		h, err := c.take(t.Context(), c.scope, aHost("a"))
+		if err != nil || (h == nil) != tc.leaves || c.calls["live get"] != tc.gets || (c.scope.waiting != nil) != tc.leaves {
+			t.Errorf("%+v: took %v, error %v, calls %v, waiting %+v", tc, h, err, c.calls, c.scope.waiting)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -50,5 +51,45 @@ func TestRacingWorkersReserveWhatIsSpare(t *testing.T) {
 		if len(names) != 1 {
 			t.Fatalf("round %d: hosts %v are reserved, want one", round, names)
 		}
+	}
+}
+
+// lateClock calls meanwhile at its last call.
+type lateClock struct {
+	clock.Clock
+	calls, last int
+	meanwhile   func()
+}
+
+func (c *lateClock) Now() time.Time {
+	if c.calls++; c.calls == c.last {
+		c.meanwhile()
+	}
+	return c.Clock.Now()
+}
+
+// A host that a machine of another Cluster reserves between the choice and the reservation is left to that one.
+func TestChosenHostIsReservedMeanwhile(t *testing.T) {
+	requirements, err := placement.Parse(placement.Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := placement.Of(aHost("a"), aHost("b"))
+	reserve := func(late *lateClock, r *Reconciler) string {
+		late.Clock, r.Clock = testclock.NewFakeClock(time.Now()), late
+		h, _ := r.reserveSpare(query{hosts, requirements}, map[*infrav1.Host]bool{})
+		if h == nil {
+			return ""
+		}
+		return h.Name
+	}
+	alone := &lateClock{}
+	best := reserve(alone, &Reconciler{})
+	other := map[string]string{"a": "b", "b": "a"}[best]
+	r := &Reconciler{}
+	late := &lateClock{last: alone.calls}
+	late.meanwhile = func() { r.reservations.begin(freeHostOf(aHost(best)), late.Clock.Now()) }
+	if got := reserve(late, r); got == "" || got != other {
+		t.Errorf("reserved %q, want %q: %q is another machine's", got, other, best)
 	}
 }

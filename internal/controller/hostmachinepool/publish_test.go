@@ -204,8 +204,11 @@ func TestInstancesTellTheirMembers(t *testing.T) {
 	m.Status.HostRef.Name, m.Status.Version = "host-b", "v1.36.3"
 	m.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: "10.0.0.5"}}
 	m.Status.Initialization.Provisioned = ptr.To(true)
+	leaving := m.DeepCopy()
+	leaving.Name, leaving.DeletionTimestamp = "c", ptr.To(metav1.Now())
+	s.hostMachines = append(s.hostMachines, *leaving)
 	got := instances(s)
-	if len(got) != 2 || got[0].InstanceName != "a" || got[0].Ready {
+	if len(got) != 3 || got[0].InstanceName != "a" || got[0].Ready || got[2].InstanceName != "c" || got[2].Ready {
 		t.Fatalf("instances %+v", got)
 	}
 	b := got[1]

@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -224,6 +226,31 @@ func TestSettingsAreApplied(t *testing.T) {
 	if err := r.configureMachines(t.Context(), s); err == nil || len(applied) != 3 {
 		t.Errorf("applied %d times, error %v", len(applied), err)
 	}
+	// A Machine that went since it was read is no error. Nobody reads another one that changed.
+	fails = apierrors.NewConflict(schema.GroupResource{}, "a", errBroken)
+	going := lacks("a", func(m *clusterv1.Machine) { m.DeletionTimestamp = ptr.To(metav1.Now()) })
+	for name, tc := range map[string]struct {
+		machines []clusterv1.Machine
+		fails    error
+		applied  int
+		refused  bool
+	}{
+		"gone":            {[]clusterv1.Machine{going, going}, fails, 2, false},
+		"changed":         {[]clusterv1.Machine{lacks("c")}, fails, 1, true},
+		"going, and away": {[]clusterv1.Machine{going}, errBroken, 1, true},
+		"no MachinePool":  {[]clusterv1.Machine{lacks("c")}, nil, 0, false},
+	} {
+		applied, fails = nil, tc.fails
+		of := testScope(testPool())
+		of.machinePool.Spec.Template.Spec, of.machines = FullSpec(), tc.machines
+		if name == "no MachinePool" {
+			of.machinePool = nil
+		}
+		if err := r.configureMachines(t.Context(), of); (err != nil) != tc.refused || len(applied) != tc.applied {
+			t.Errorf("%s: applied %d times, error %v", name, len(applied), err)
+		}
+	}
+	applied, fails = []string{"", "", ""}, errBroken
 	s.machines[1].ManagedFields = []metav1.ManagedFieldsEntry{entry(FieldOwner, metav1.ManagedFieldsOperationApply, `{"f:`)}
 	if err := r.configureMachines(t.Context(), s); err == nil || len(applied) != 3 {
 		t.Errorf("fields that cannot be read: applied %d times, error %v", len(applied), err)

@@ -153,6 +153,13 @@ func TestRules(t *testing.T) {
 			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), []string{leavers}},
 		{"a claim beside the MachineSet before", new(planted).write(cluster(false), deployment(), deleted(set("old", deployment()), began), set("ms", deployment()), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment()))).
 			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), nil},
+		{"a claim of a Machine whose MachineSet nobody saw", new(planted).write(cluster(false), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment()))).
+			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), nil},
+		{"a claim of a MachineSet whose MachineDeployment nobody saw", new(planted).write(cluster(false), set("ms", deployment()), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment()))).
+			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), nil},
+		{"a claim of a MachineSet of nobody's", new(planted).write(cluster(false), setOfNobody("ms"), waiting("a"), madeBy(machine(waiting("a")), set("ms", deployment()))).
+			wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), nil},
+		{"a claim of a control plane beside a MachineSet of its name", new(planted).write(cluster(false), deployment(), deleted(set("plane", deployment()), began), waiting("a"), ofControlPlane(machine(waiting("a")), "plane")).wait(time.Minute).write(freeHost("host-1", 0), claimedBy("host-1", 1, "a")), nil},
 		{"a claim that crosses a deletion", new(planted).write(cluster(false), freeHost("host-1", 0), deleted(waiting("a"), began.Add(3*time.Second))).write(claimedBy("host-1", 1, "a")), nil},
 		{"a claim of which nobody knows when it was made", new(planted).write(deleted(cluster(false), began), waiting("a"), freeHost("host-1", 0)).wait(time.Minute).unseen(claimedBy("host-1", 1, "a")), nil},
 		{"a claim beside deletions of others", new(planted).write(cluster(false), waiting("a"), deleted(waiting("b"), began), deleted(machine(waiting("b")), began), deleted(machinePool("other"), began)).

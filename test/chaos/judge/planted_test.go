@@ -198,6 +198,16 @@ func set(name string, of *clusterv1.MachineDeployment) *clusterv1.MachineSet {
 	return &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: controlledBy("MachineDeployment", of)}}
 }
 
+// setOfNobody is a MachineSet that a user made.
+func setOfNobody(name string) *clusterv1.MachineSet {
+	return &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func ofControlPlane(m *clusterv1.Machine, name string) *clusterv1.Machine {
+	m.OwnerReferences = controlledBy("KubeadmControlPlane", setOfNobody(name))
+	return m
+}
+
 func deployment() *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "md"}}
 }
