@@ -107,6 +107,40 @@ func TestRestartedAgentKeepsTheAddress(t *testing.T) {
 	}
 }
 
+// A host that gets another name, with or without a restart of its agent, or the name of another host of the control
+// plane, is never a second holder. The address is held again as soon as after a takeover.
+func TestRenamedHost(t *testing.T) {
+	for name, rename := range map[string]func(m, other *machine){
+		"the holder, restarted":     func(m, _ *machine) { m.candidate.Identity = "renamed_1"; m.start() },
+		"the holder":                func(m, _ *machine) { m.candidate.Identity = "renamed_1" },
+		"the holder, as another":    func(m, other *machine) { m.candidate.Identity = other.candidate.Identity },
+		"another, as the holder":    func(m, other *machine) { other.candidate.Identity = m.candidate.Identity },
+		"another, restarted, as it": func(m, other *machine) { other.candidate.Identity = m.candidate.Identity; other.start() },
+		"both, by each other's": func(m, other *machine) {
+			m.candidate.Identity, other.candidate.Identity = other.candidate.Identity, m.candidate.Identity
+		},
+		"both, by each other's, started": func(m, other *machine) {
+			m.candidate.Identity, other.candidate.Identity = other.candidate.Identity, m.candidate.Identity
+			m.start()
+			other.start()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			w.lossy = true
+			for range 5 {
+				rename(w.holder(), w.other())
+				w.run(time.Second)
+				w.until(takeoverLimit, "held", func() bool { return w.holder() != nil })
+				w.run(2 * LeaseDuration)
+				if w.holder() == nil {
+					t.Fatal("nobody holds the address")
+				}
+			}
+		})
+	}
+}
+
 func TestLoneControlPlaneKeepsTheAddress(t *testing.T) {
 	w := newWorld(t, 1)
 	m := w.hosts[0]
