@@ -64,7 +64,8 @@ var _ = add([]testCase{
 	{"two hosts have the address for a moment", heldTwice(time.Second), []want{{"AddressHeldTwice", Note, "HostCluster prod/a", time.Second, "h1 and h2", "describe"}}},
 	{"two hosts have the address for a minute", heldTwice(time.Minute), []want{{"AddressHeldTwice", Warning, "HostCluster prod/a", time.Minute, "h1 and h2", "describe"}}},
 	{"a host was renamed a moment ago", func(s *Snapshot) {
+		s.Hosts[1].Status.Node = &infrav1.HostNode{Name: "n2", HostName: "h2.lan"}
 		set(&s.Hosts[1].Status.Conditions, infrav1.NodeIdentityKeptCondition, "False", infrav1.HostRenamedReason, "is called x")
 		aged(s, infrav1.NodeIdentityKeptCondition, time.Second)
-	}, []want{{"NodeIdentityChanged", Note, h2, time.Second, "is called x", "hostnamectl"}}},
+	}, []want{{"NodeIdentityChanged", Note, h2, time.Second, "is called x", "on the host: hostnamectl set-hostname h2.lan"}}},
 }...)

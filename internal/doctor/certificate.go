@@ -29,8 +29,8 @@ var _ = register(Check{
 				f = f.since(expires.Time)
 				f.Severity = Error
 			}
-			if owner := metav1.GetControllerOf(m); owner != nil {
-				return f.next("clusterctl alpha rollout restart kubeadmcontrolplane/%s -n %s", owner.Name, m.Namespace), true
+			if owner := metav1.GetControllerOf(m); owner != nil && owner.Kind == "KubeadmControlPlane" {
+				return f.next(`kubectl patch kubeadmcontrolplane %s -n %s --type=merge -p '{"spec":{"rollout":{"after":"`+s.Now.UTC().Format(time.RFC3339)+`"}}}'`, owner.Name, m.Namespace), true
 			}
 			return f.describe(), true
 		})

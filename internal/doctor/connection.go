@@ -29,7 +29,7 @@ var _ = register(Check{
 			if h.Spec.Claim == nil {
 				severity = severity.upToWarning()
 			}
-			return atHost(h, severity).of(c).since(begin).next("on the host: systemctl status slipway-agent"), true
+			return atHost(h, severity).of(c).since(begin).next("on the host: systemctl restart slipway-agent"), true
 		})
 	},
 })

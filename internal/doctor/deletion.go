@@ -38,6 +38,9 @@ var _ = register(Check{
 			if c != nil {
 				f = f.of(c)
 			}
+			if refused(m, c, s.Now) {
+				f = f.next("kubectl --kubeconfig \"$(slipway kubeconfig %s -n %s)\" get poddisruptionbudgets -A", m.Spec.ClusterName, m.Namespace)
+			}
 			return f.since(m.DeletionTimestamp.Time), true
 		})
 	},

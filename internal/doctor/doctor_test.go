@@ -280,7 +280,7 @@ var cases = []testCase{
 	{"agents are away", func(s *Snapshot) {
 		set(&s.Hosts[0].Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostHeartbeatStaleReason, "silent")
 		set(&s.Hosts[1].Status.Conditions, infrav1.AgentConnectedCondition, "False", infrav1.HostNoHeartbeatReason, "never heard")
-	}, []want{{"HostDisconnected", Error, h1, 3 * time.Hour, "silent", "systemctl status slipway-agent"}, {"HostDisconnected", Warning, h2, 3 * time.Hour, "never heard", "systemctl"}}},
+	}, []want{{"HostDisconnected", Error, h1, 3 * time.Hour, "silent", "systemctl restart slipway-agent"}, {"HostDisconnected", Warning, h2, 3 * time.Hour, "never heard", "systemctl"}}},
 	{"a disk was cloned", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.DuplicateIdentityCondition, "True", infrav1.HostDuplicateIdentityReason, "twin of h7")
 	}, []want{{"DuplicateHost", Error, h2, 3 * time.Hour, "twin of h7", "kubectl describe host.infrastructure.slipway.dev/h2 -n prod"}}},
@@ -363,7 +363,7 @@ var cases = []testCase{
 	{"a bootstrap failed", func(s *Snapshot) {
 		s.Hosts[0].Status.ObservedOperation.State, s.Hosts[0].Status.ObservedOperation.Message = infrav1.OperationFailed, "kubeadm says no"
 		set(&s.Hosts[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostBootstrapFailedReason, "")
-	}, []want{{"OperationFailed", Error, h1, 3 * time.Hour, "kubeadm says no", "kubectl describe hostmachine a-1 -n prod"}}},
+	}, []want{{"OperationFailed", Error, h1, 3 * time.Hour, "kubeadm says no", "kubectl delete machine a-1 -n prod"}}},
 	{"a machine lost its host", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineHostLostReason, "lost")
 	}, []want{{"MachineLostHost", Error, machine1, 3 * time.Hour, "lost", "kubectl delete machine a-1 -n prod"}}},
@@ -442,9 +442,9 @@ var cases = []testCase{
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNoCandidateReason, "")
 	}, nil},
 	{"certificates end soon", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = ago(-24 * time.Hour) },
-		[]want{{"CertificateExpires", Warning, "Machine prod/a-1", 0, "2026-05-05T12:00:00Z", "clusterctl alpha rollout restart kubeadmcontrolplane/a-cp -n prod"}}},
+		[]want{{"CertificateExpires", Warning, "Machine prod/a-1", 0, "2026-05-05T12:00:00Z", `kubectl patch kubeadmcontrolplane a-cp -n prod --type=merge -p '{"spec":{"rollout":{"after":"2026-05-04T12:00:00Z"}}}'`}}},
 	{"certificates have ended", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = ago(24 * time.Hour) },
-		[]want{{"CertificateExpires", Error, "Machine prod/a-1", 24 * time.Hour, "end at", "rollout restart"}}},
+		[]want{{"CertificateExpires", Error, "Machine prod/a-1", 24 * time.Hour, "end at", "kubectl patch kubeadmcontrolplane"}}},
 	{"a worker has no certificates", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = metav1.Time{} }, nil},
 	{"extensions do not answer", func(s *Snapshot) {
 		set(&s.ExtensionConfigs[0].Status.Conditions, runtimev1alpha1.DiscoveredCondition, "False", "NotDiscovered", "refused")
@@ -524,9 +524,9 @@ var cases = []testCase{
 		set(&s.Machines[0].Status.Conditions, clusterv1.MachineDeletingCondition, "True", "DrainingNode", "PDB x")
 	}, []want{{"DeletionStuck", Warning, "Machine prod/a-1", time.Hour, "PDB x", "describe"}}},
 	{"a budget forbids an eviction", func(s *Snapshot) { drains(s, 6*time.Minute, overBudget) },
-		[]want{{"DeletionStuck", Warning, "Machine prod/a-1", 6 * time.Minute, "Pod shop/db-0: cannot evict pod as it would violate the pod's disruption budget. The disruption budget db", "describe"}}},
+		[]want{{"DeletionStuck", Warning, "Machine prod/a-1", 6 * time.Minute, "Pod shop/db-0: cannot evict pod as it would violate the pod's disruption budget. The disruption budget db", "get poddisruptionbudgets"}}},
 	{"an eviction is refused for another reason", func(s *Snapshot) { drains(s, 5*time.Minute, twoBudgets) },
-		[]want{{"DeletionStuck", Warning, "Machine prod/a-1", 5 * time.Minute, "Pod shop/db-0: failed to evict Pod, This pod has more than one PodDisruptionBudget", "describe"}}},
+		[]want{{"DeletionStuck", Warning, "Machine prod/a-1", 5 * time.Minute, "Pod shop/db-0: failed to evict Pod, This pod has more than one PodDisruptionBudget", "get poddisruptionbudgets"}}},
 	{"a budget has just begun to forbid an eviction", func(s *Snapshot) {
 		drains(s, time.Minute, overBudget)
 		s.Machines[0].DeletionTimestamp = ptr.To(ago(20 * time.Minute)) // held by a hook before

@@ -31,7 +31,11 @@ var _ = register(Check{
 			}
 			switch {
 			case unwell != nil && (trouble == nil || unwell.Reason == infrav1.NodeDeletedReason):
-				return atHostMachine(m, Error).of(unwell).describe(), true
+				f := atHostMachine(m, Error).of(unwell).describe()
+				if unwell.Reason == infrav1.NodeDeletedReason {
+					f = f.next(registerAgain)
+				}
+				return f, true
 			case trouble == nil || trouble.NoNetwork || unwell == nil && ready == nil:
 				return none()
 			case trouble.Node == "" && ready != nil:
@@ -48,6 +52,9 @@ var _ = register(Check{
 	},
 })
 
+// registerAgain has a kubelet make its Node, which it does when it starts.
+const registerAgain = "on the host: systemctl restart kubelet"
+
 // troubled is the finding of a Node in trouble.
 func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *NodeTrouble) Finding {
 	f := atHostMachine(m, s.severityOn(s.Host(m.Namespace, m.Status.HostRef.Name), trouble.Since)).since(trouble.Since)
@@ -55,7 +62,10 @@ func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *NodeTrouble) Finding
 	if h := m.Status.HostRef.Name; h != "" && h != trouble.Node {
 		f.Message += fmt.Sprintf(" (host %s)", h)
 	}
-	if trouble.Node == "" || f.Cluster == "" {
+	switch {
+	case trouble.Deleted:
+		return f.next(registerAgain)
+	case trouble.Node == "" || f.Cluster == "":
 		return f.describe()
 	}
 	return f.next("kubectl --kubeconfig \"$(slipway kubeconfig %s -n %s)\" describe node %s", f.Cluster, m.Namespace, trouble.Node)

@@ -20,7 +20,11 @@ var _ = register(Check{
 			if c.Reason == infrav1.HostNodeAddressMissingReason {
 				return atHost(h, s.severitySince(c.LastTransitionTime.Time)).of(c).next("on the host: ip address"), true
 			}
-			return atHost(h, s.severitySince(c.LastTransitionTime.Time).upToWarning()).of(c).next("on the host: hostnamectl status"), true
+			f := atHost(h, s.severitySince(c.LastTransitionTime.Time).upToWarning()).of(c).next("on the host: hostnamectl status")
+			if node := h.Status.Node; node != nil {
+				f = f.next("on the host: hostnamectl set-hostname %s", node.HostName)
+			}
+			return f, true
 		})
 	},
 })

@@ -23,6 +23,8 @@ type NodeTrouble struct {
 	Message string
 	// Since is when the trouble began, by the Node's own condition where it has one.
 	Since time.Time
+	// Deleted means that the Node was there, and its machine lives on without it.
+	Deleted bool
 	// NoNetwork means that the kubelet reports, and waits for a network plugin.
 	NoNetwork bool
 }
@@ -45,7 +47,7 @@ func NodeTroubleOf(m *clusterv1.Machine) *NodeTrouble {
 		found := &NodeTrouble{Node: node, Since: c.LastTransitionTime.Time, NoNetwork: strings.Contains(c.Message, networkNotReady)}
 		switch {
 		case c.Reason == clusterv1.MachineNodeDeletedReason:
-			found.Message = says
+			found.Message, found.Deleted = says, true
 		case node == "" && c.Reason == clusterv1.MachineNodeInspectionFailedReason && m.Spec.ProviderID != "":
 			found.Message = "The host is provisioned, and has no Node: " + says
 		case node == "":

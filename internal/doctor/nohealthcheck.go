@@ -32,7 +32,7 @@ var _ = register(Check{
 			if len(machines) == 0 || !c.DeletionTimestamp.IsZero() {
 				return none()
 			}
-			f := atCluster(c, Note).since(c.CreationTimestamp.Time).next("echo '%s' | kubectl apply -f -", workersCheck(c))
+			f := atCluster(c, Note).since(c.CreationTimestamp.Time).next("echo %s | kubectl apply -f -", workersCheck(c))
 			f.Message = fmt.Sprintf("No MachineHealthCheck selects %d of its workers: nobody replaces one whose Node is lost", len(machines))
 			return f, true
 		})

@@ -1,6 +1,10 @@
 package doctor
 
 import (
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,3 +48,15 @@ var _ = add([]testCase{
 		s.Clusters[0].DeletionTimestamp = ptr.To(ago(time.Minute))
 	}, nil},
 }...)
+
+// The command that makes a health check hands kubectl an object, whatever a shell does with quotes.
+func TestHealthCheckCommand(t *testing.T) {
+	s := healthy()
+	worker(s)
+	for _, f := range Diagnose(s).Findings {
+		out, err := exec.Command("sh", "-c", strings.Replace(f.Next, "kubectl apply -f -", "cat", 1)).Output()
+		if check := (clusterv1.MachineHealthCheck{}); err != nil || json.Unmarshal(out, &check) != nil || check.Spec.ClusterName != "a" {
+			t.Errorf("%s hands over %s (%v)", f.Next, out, err)
+		}
+	}
+}

@@ -21,7 +21,7 @@ var _ = register(Check{
 			if h.Spec.Claim != nil {
 				severity = Warning // its node goes on
 			}
-			return atHost(h, severity).of(c).next("slipway-agent status"), true
+			return atHost(h, severity).of(c).next("on the host: slipway-agent status"), true
 		})
 	},
 })
@@ -37,7 +37,7 @@ var _ = register(Check{
 			if c == nil {
 				return none()
 			}
-			return atHost(h, Warning).of(c).next("slipway-agent status"), true
+			return atHost(h, Warning).of(c).next("on the host: slipway-agent status"), true
 		})
 	},
 })

@@ -20,7 +20,7 @@ var _ = add([]testCase{
 	{"a kubelet was stopped when its agent went away", func(s *Snapshot) {
 		stopped(time.Hour)(s)
 		away(time.Second, "silent")(s)
-	}, []want{{"HostDisconnected", Note, h1, time.Second, "silent", "systemctl status slipway-agent"}}},
+	}, []want{{"HostDisconnected", Note, h1, time.Second, "silent", "systemctl restart slipway-agent"}}},
 	{"a kubelet is stopped for a reset", func(s *Snapshot) {
 		stopped(time.Hour)(s)
 		s.Hosts[0].Spec.Desired = &infrav1.HostDesired{Phase: infrav1.HostDesiredReset, OperationID: "reset"}
