@@ -18,6 +18,7 @@ import (
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	"github.com/slipway-dev/slipway/api/v1beta1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -27,7 +28,7 @@ import (
 func AddToScheme(scheme *runtime.Scheme) error {
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, coordinationv1.AddToScheme, rbacv1.AddToScheme, certificatesv1.AddToScheme,
-		clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme, v1beta1.AddToScheme, runtimev1alpha1.AddToScheme,
+		clusterv1.AddToScheme, controlplanev1.AddToScheme, infrav1.AddToScheme, lifecyclev1.AddToScheme, v1beta1.AddToScheme, runtimev1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return fmt.Errorf("register API types: %w", err)

@@ -83,7 +83,7 @@ func hostIndex(value func(*infrav1.Host) string) client.IndexerFunc {
 
 // registerMetrics registers the metrics of the provider's kinds; only the leader serves those of their state.
 func registerMetrics(reader client.Reader, elected <-chan struct{}) error {
-	leaders := program.WhileElected(elected, slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), host.Collectors(reader), agentrelease.Collectors())...)
+	leaders := program.WhileElected(elected, slices.Concat(hostmachine.Collectors(reader), hostmachinepool.Collectors(), host.Collectors(reader), agentrelease.Collectors(), Collectors(reader))...)
 	return program.RegisterMetrics(slices.Concat(leaders, extensionconfig.Collectors())...)
 }
 

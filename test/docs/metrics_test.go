@@ -18,6 +18,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/controller/host"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachine"
 	"github.com/slipway-dev/slipway/internal/controller/hostmachinepool"
+	"github.com/slipway-dev/slipway/internal/manager"
 	"github.com/slipway-dev/slipway/internal/lifecycle/hooks"
 	lifecyclerun "github.com/slipway-dev/slipway/internal/lifecycle/run"
 	"github.com/slipway-dev/slipway/internal/program"
@@ -44,7 +45,7 @@ func TestMetricsReference(t *testing.T) {
 		by         string
 		collectors []prometheus.Collector
 	}{
-		{"slipway-manager", slices.Concat(host.Collectors(nil), bundleserver.Collectors(), agentrelease.Collectors(), hostmachine.Collectors(nil), hostmachinepool.Collectors(), extensionconfig.Collectors())},
+		{"slipway-manager", slices.Concat(host.Collectors(nil), manager.Collectors(nil), bundleserver.Collectors(), agentrelease.Collectors(), hostmachine.Collectors(nil), hostmachinepool.Collectors(), extensionconfig.Collectors())},
 		{"slipway-lifecycle", slices.Concat(hooks.Collectors(), lifecyclerun.Collectors(nil, clock.RealClock{}))},
 		{"slipway-manager, slipway-lifecycle", program.WatchCollectors()},
 		{"SDK server", registered(t, func(r *prometheus.Registry) error {

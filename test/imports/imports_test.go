@@ -63,7 +63,7 @@ var rules = []rule{
 	{folder: "internal/controller", may: []string{"api", "internal/agentrollout", "internal/host", "internal/hosthooks", "internal/placement", "internal/reconciler", "internal/pool", "internal/throttle", "internal/tracing", "sdk"},
 		never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/webhook", may: []string{"api", "internal/host", "internal/placement", "sdk"}},
-	{folder: "internal/manager", may: []string{"api", "internal/bundleserver", "internal/controller", "internal/hosthooks", "internal/inplace", "internal/webhook", "internal/version", "internal/throttle", "internal/program", "internal/tracing", "sdk"}},
+	{folder: "internal/manager", may: []string{"api", "internal/bundleserver", "internal/controller", "internal/doctor", "internal/snapshot", "internal/status", "internal/hosthooks", "internal/inplace", "internal/webhook", "internal/version", "internal/throttle", "internal/program", "internal/tracing", "sdk"}},
 	{folder: "internal/lifecycle/step", may: []string{"api", "internal/lifecycle/expression", "internal/lifecycle/rights", "internal/lifecycle/workload", "sdk"}},
 	{folder: "internal/lifecycle/expression", may: []string{"api"}, never: []string{"sigs.k8s.io/controller-runtime"}},
 	// Pure: facts come in as values.

@@ -29,6 +29,7 @@ var elsewhere = map[judge.Right]string{
 	{Group: "infrastructure.slipway.dev", Resource: "agentreleases/status", Verb: "patch"}:          "updates of agents: TestRollout of internal/controller/agentrelease",
 	{Group: "infrastructure.slipway.dev", Resource: "hostlogrequests", Verb: "delete"}:              "logs of hosts: TestLogRequests of internal/controller/host",
 	{Group: "infrastructure.slipway.dev", Resource: "hostlogrequests/status", Verb: "patch"}:        "logs of hosts: TestLogRequests of internal/controller/host",
+	{Group: "lifecycle.slipway.dev", Resource: "lifecycleruns", Verb: "get"}:                        "metrics of states: TestStatesAreCounted of internal/manager",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs", Verb: "patch"}:                 "extensions: internal/controller/extensionconfig",
 	{Group: "runtime.slipway.dev", Resource: "hostextensionconfigs/status", Verb: "patch"}:          "extensions: internal/controller/extensionconfig",
 }
