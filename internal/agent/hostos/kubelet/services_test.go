@@ -23,7 +23,7 @@ func (m *manager) RunInput(context.Context, []byte, string, ...string) ([]byte, 
 }
 
 // The begin of a stop stays while the unit is in one state or another that is not active, and a
-// unit that ran meanwhile begins again.
+// when it ends again soon after a start. One that ran for half a minute meanwhile begins again.
 func TestServices(t *testing.T) {
 	m, now := &manager{}, time.Unix(1_000, 0)
 	s := &Services{Runner: m, Now: func() time.Time { return now }}
@@ -36,7 +36,12 @@ func TestServices(t *testing.T) {
 		{"inactive\nactive\n", 1_010, "inactive"},
 		{"activating\nactive\n", 1_010, "activating"},
 		{"active\nactive\n", 0, "active"},
-		{"failed\nactive\n", 1_040, "failed"},
+		{"failed\nactive\n", 1_010, "failed"},
+		{"active\nactive\n", 0, "active"},
+		{"active\nactive\n", 0, "active"},
+		{"active\nactive\n", 0, "active"},
+		{"active\nactive\n", 0, "active"},
+		{"failed\nactive\n", 1_090, "failed"},
 		{"", -1, ""},
 		{"active\n", -1, ""},
 	} {

@@ -68,14 +68,20 @@ var units = []string{"kubelet", "containerd"}
 // activeUnit is the state of a unit that runs.
 const activeUnit = "active"
 
-// Services reads how the units of a node are. It remembers since when one does not run.
+// steady is how long a unit runs before it is no longer one that ends again and again.
+const steady = 30 * time.Second
+
+// Services reads how the units of a node are. It remembers since when one does not run: what ends soon after
+// each start has not run since before the first of them.
 type Services struct {
 	Runner command.Runner
 	// Now is the clock.
 	Now func() time.Time
 
 	mu   sync.Mutex
+	// down is when a unit ended, and up when it was seen to run after that.
 	down map[string]metav1.Time
+	up   map[string]time.Time
 }
 
 // Read asks the service manager; none where there is none, or where it does not answer.
@@ -94,17 +100,28 @@ func (s *Services) Read(ctx context.Context) []infrav1.HostService {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.down == nil {
-		s.down = map[string]metav1.Time{}
+		s.down, s.up = map[string]metav1.Time{}, map[string]time.Time{}
 	}
+	now := s.Now()
 	var services []infrav1.HostService
 	for i, name := range units {
-		switch _, known := s.down[name]; {
-		case states[i] == activeUnit:
+		service := infrav1.HostService{Name: name, State: states[i]}
+		_, ended := s.down[name]
+		up, again := s.up[name]
+		switch runs := states[i] == activeUnit; {
+		case runs && ended && !again:
+			s.up[name] = now
+		case runs && again && now.Sub(up) >= steady:
 			delete(s.down, name)
-		case !known:
-			s.down[name] = metav1.NewTime(s.Now().Truncate(time.Second))
+			delete(s.up, name)
+		case !runs && !ended:
+			s.down[name] = metav1.NewTime(now.Truncate(time.Second))
 		}
-		services = append(services, infrav1.HostService{Name: name, State: states[i], Since: s.down[name]})
+		if states[i] != activeUnit {
+			delete(s.up, name)
+			service.Since = s.down[name]
+		}
+		services = append(services, service)
 	}
 	return services
 }
