@@ -30,7 +30,7 @@ var _ = register(Check{
 				f.Severity = Error
 			}
 			if owner := metav1.GetControllerOf(m); owner != nil && owner.Kind == "KubeadmControlPlane" {
-				return f.next(`kubectl patch kubeadmcontrolplane %s -n %s --type=merge -p '{"spec":{"rollout":{"after":"`+s.Now.UTC().Format(time.RFC3339)+`"}}}'`, owner.Name, m.Namespace), true
+				return f.next(`kubectl patch kubeadmcontrolplane %s -n %s --type=merge -p '{"spec":{"rollout":{"before":{"certificatesExpiryDays":30}}}}'`, owner.Name, m.Namespace), true
 			}
 			return f.describe(), true
 		})

@@ -442,7 +442,7 @@ var cases = []testCase{
 		set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointNoCandidateReason, "")
 	}, nil},
 	{"certificates end soon", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = ago(-24 * time.Hour) },
-		[]want{{"CertificateExpires", Warning, "Machine prod/a-1", 0, "2026-05-05T12:00:00Z", `kubectl patch kubeadmcontrolplane a-cp -n prod --type=merge -p '{"spec":{"rollout":{"after":"2026-05-04T12:00:00Z"}}}'`}}},
+		[]want{{"CertificateExpires", Warning, "Machine prod/a-1", 0, "2026-05-05T12:00:00Z", `kubectl patch kubeadmcontrolplane a-cp -n prod --type=merge -p '{"spec":{"rollout":{"before":{"certificatesExpiryDays":30}}}}'`}}},
 	{"certificates have ended", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = ago(24 * time.Hour) },
 		[]want{{"CertificateExpires", Error, "Machine prod/a-1", 24 * time.Hour, "end at", "kubectl patch kubeadmcontrolplane"}}},
 	{"a worker has no certificates", func(s *Snapshot) { s.Machines[0].Status.CertificatesExpiryDate = metav1.Time{} }, nil},
