@@ -1,9 +1,9 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
@@ -185,9 +186,14 @@ func bundleListCommand(p *Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			there, err := store.List()
+			var damaged error
+			err = showList(cmd, shown, func(context.Context) (list[bundleRow], error) {
+				var there []hostbundle.Version
+				there, damaged = store.List()
+				return bundlesList(there), nil
+			})
 			// what is damaged does not hide the rest
-			return errors.Join(bundlesList(there).write(cmd, shown), err)
+			return errors.Join(err, damaged)
 		},
 	}
 	f.bind(command)
@@ -264,7 +270,7 @@ func bundlesList(versions []hostbundle.Version) list[bundleRow] {
 		}
 		rows = append(rows, row)
 	}
-	return list[bundleRow]{rows: rows, empty: "No bundles are loaded", name: func(r *bundleRow) string { return "hostbundle/" + r.Name }, table: func(out io.Writer, rows []bundleRow, wide bool) error {
+	return list[bundleRow]{rows: rows, empty: "No bundles are loaded", name: func(r *bundleRow) string { return "hostbundle/" + r.Name }, table: func(out *display.Page, rows []bundleRow, wide bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		header := "NAME\tBRINGS\tARCHITECTURES\tSIZE"
 		if wide {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/providercheck"
 )
 
@@ -121,5 +122,5 @@ func writeChecked(out io.Writer, checked providercheck.Results, format string) e
 	if format == outputSARIF {
 		return checked.WriteSARIF(out)
 	}
-	return result{object: checked, table: func(w io.Writer, _ bool) error { return checked.WriteText(w) }}.write(out, format)
+	return result{object: checked, table: func(w *display.Page, _ bool) error { return checked.WriteText(w) }}.write(out, format)
 }

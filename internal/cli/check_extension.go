@@ -10,6 +10,8 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/sdk/conformance"
+
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 func checkExtensionCommand() *cobra.Command {
@@ -117,5 +119,5 @@ func reportResult(report *conformance.Report) result {
 		}
 		out.Checks = append(out.Checks, check)
 	}
-	return result{object: out, table: func(w io.Writer, _ bool) error { return writeReport(w, report) }}
+	return result{object: out, table: func(w *display.Page, _ bool) error { return writeReport(w, report) }}
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/slipway-dev/slipway/sdk/hook"
 	"github.com/slipway-dev/slipway/sdk/openapi"
 	"github.com/slipway-dev/slipway/sdk/registry"
+
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 func checkUpgradeCommand(p *Program) *cobra.Command {
@@ -185,5 +187,5 @@ func upgradeResult(uses int, findings []hook.Finding) result {
 	for _, f := range findings {
 		out.Findings = append(out.Findings, upgradeFinding{f.Severity, f.Handler, hook.APIVersion(f.Hook), f.Hook.Hook, f.Message})
 	}
-	return result{object: out, table: func(w io.Writer, _ bool) error { return writeFindings(w, uses, findings) }}
+	return result{object: out, table: func(w *display.Page, _ bool) error { return writeFindings(w, uses, findings) }}
 }

@@ -1,20 +1,14 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/test/clitest"
@@ -44,8 +38,8 @@ func TestHostRowsJoinBothViews(t *testing.T) {
 	if len(rows) != 2 || rows[0].Phase != "Running" || rows[0].Sandbox != "off" || rows[1].Sandbox != "" || !slices.Equal(rows[1].Addresses, []string{"192.0.2.1"}) {
 		t.Errorf("%+v", rows)
 	}
-	var out bytes.Buffer
-	if err := printHosts(&out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") {
+	out := display.NewPage(nil)
+	if err := printHosts(out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -79,67 +73,6 @@ func TestExitCodeOfAShellIsPassedOn(t *testing.T) {
 	if code, silent := ExitCode(errors.New("x")); code != 1 || silent {
 		t.Errorf("got %d, %t", code, silent)
 	}
-}
-
-func TestWatchWritesWholeFramesAndEndsCleanly(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var out writes
-	command := &cobra.Command{}
-	command.SetContext(ctx)
-	command.SetOut(&out)
-	frames := 0
-	err := watchStatus(command, redrawn, func(_ context.Context, w io.Writer) error {
-		if frames++; frames == 3 {
-			cancel()
-			return context.Canceled
-		}
-		_, err := io.WriteString(w, "one\ntwo\n")
-		return err
-	})
-	if err != nil {
-		t.Errorf("an interrupt is not an error: %v", err)
-	}
-	want := []string{"\x1b[H\x1b[2Jone\x1b[K\ntwo\x1b[K\n\x1b[J", "\x1b[Hone\x1b[K\ntwo\x1b[K\n\x1b[J"}
-	if !slices.Equal(out, want) {
-		t.Errorf("writes %q, want %q", out, want)
-	}
-	broken := errors.New("broken")
-	command.SetContext(t.Context())
-	if err := watchStatus(command, appended, func(context.Context, io.Writer) error { return broken }); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestWatchGoesOnWhileTheAPIServerIsAway holds that errors which may pass do not end
-// `status --watch` once it has shown something, and are written once each; others end it.
-func TestWatchGoesOnWhileTheAPIServerIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		refused, busy := errors.New("connection refused"), apierrors.NewTooManyRequests("busy", 1)
-		forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "hosts"}, "", errors.New("no"))
-		looks := []error{nil, refused, refused, busy, nil, refused, forbidden}
-		var out, errOut writes
-		command := &cobra.Command{}
-		command.SetContext(t.Context())
-		command.SetOut(&out)
-		command.SetErr(&errOut)
-		n := 0
-		err := watchStatus(command, appended, func(_ context.Context, w io.Writer) error {
-			n++
-			if looks[n-1] == nil {
-				_, _ = fmt.Fprintln(w, "look", n)
-			}
-			return looks[n-1]
-		})
-		if !errors.Is(err, forbidden) || n != len(looks) {
-			t.Errorf("ends after %d looks with %v", n, err)
-		}
-		if got := strings.Join(out, "|"); got != "look 1\n|\nlook 5\n|\n" {
-			t.Errorf("writes %q", got)
-		}
-		if got := strings.Join(errOut, ""); got != "connection refused; trying again\nbusy; trying again\nconnection refused; trying again\n" {
-			t.Errorf("writes the errors %q", got)
-		}
-	})
 }
 
 // writes keeps each write for itself.

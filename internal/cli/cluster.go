@@ -2,9 +2,8 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
-	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/slipway-dev/slipway/internal/clusters"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
@@ -54,13 +54,12 @@ func clusterGetCommand(p *Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows, err := clusterRows(cmd, s, scope, names)
-			if err != nil {
-				return err
-			}
-			found := clustersList(rows)
-			found.empty = f.none("clusters")
-			return found.write(cmd, shown)
+			return showList(cmd, shown, func(ctx context.Context) (list[clusterRow], error) {
+				rows, err := clusterRows(ctx, cmd, s, scope, names)
+				found := clustersList(rows)
+				found.empty = f.none("clusters")
+				return found, s.cluster.Explain(err)
+			})
 		}),
 		ValidArgsFunction: f.completeClusters(),
 	}
@@ -78,12 +77,12 @@ type clusterRow struct {
 
 // clusterRows are the clusters that are named, in the namespace of -n or of the context, or all that
 // are in scope.
-func clusterRows(cmd *cobra.Command, s *session, scope status.Scope, names []string) ([]clusterRow, error) {
+func clusterRows(ctx context.Context, cmd *cobra.Command, s *session, scope status.Scope, names []string) ([]clusterRow, error) {
 	needed := []snapshot.Kind{snapshot.Clusters}
 	if len(names) > 0 {
 		scope, needed = status.Scope{Namespace: s.namespace}, nil // the right to get them is enough
 	}
-	o, err := doctor.ReadFleet(cmd.Context(), s, scope, time.Now(), nil, needed)
+	o, err := doctor.ReadFleet(ctx, s, scope, time.Now(), nil, needed)
 	if err != nil {
 		return nil, err
 	}
@@ -108,21 +107,20 @@ func clustersList(rows []clusterRow) list[clusterRow] {
 	return list[clusterRow]{rows: rows, name: func(r *clusterRow) string { return clusterName(r.Name) }, table: printClusters}
 }
 
-func printClusters(out io.Writer, rows []clusterRow, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	header := "NAMESPACE\tNAME\tCLASS\tVERSION\tCONTROL PLANE\tWORKERS\tSTATE\tFOR"
+func printClusters(page *display.Page, rows []clusterRow, wide bool) error {
+	t := display.Table{Columns: display.Columns("NAMESPACE/3", "NAME", "CLASS/6", "VERSION/5", "CONTROL PLANE/2", "WORKERS/2", "STATE", "FOR/1")}
 	if wide {
-		header += "\tBECAUSE\tNEXT"
+		t.Columns = append(t.Columns, display.Columns("BECAUSE", "NEXT")...)
 	}
-	fmt.Fprintln(w, header)
 	now := time.Now()
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.Namespace, r.Name, r.Class, r.Version, r.ControlPlane, r.Workers, r.How.Word, r.How.For(now))
+		cells := append(display.Texts(r.Namespace, r.Name, r.Class, r.Version, r.ControlPlane.String(), r.Workers.String()), r.How.Cells(now)...)
 		if wide {
-			fmt.Fprintf(w, "\t%s\t%s", cmp.Or(r.How.Cause, text.OneLine(r.Waiting)), r.How.Next)
+			cells = append(cells, display.Texts(cmp.Or(r.How.Cause, text.OneLine(r.Waiting)), r.How.Next)...)
 		}
-		fmt.Fprintln(w)
+		t.Rows = append(t.Rows, display.Row{Cells: cells})
 	}
-	return w.Flush()
+	page.Table(t)
+	return nil
 }

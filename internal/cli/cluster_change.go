@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/clusters"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/internal/text"
 )
@@ -112,7 +113,7 @@ func (f *waitFlags) waitFor(cmd *cobra.Command, s *session, name, output string)
 		return clusters.Look(c).Reached, nil
 	})
 	if state != nil && !deleted {
-		rows, unread := clusterRows(cmd, s, status.Scope{}, []string{name})
+		rows, unread := clusterRows(cmd.Context(), cmd, s, status.Scope{}, []string{name})
 		if unread != nil {
 			return errors.Join(err, unread)
 		}
@@ -142,7 +143,7 @@ func (f *waitFlags) follow(cmd *cobra.Command, s *session, name string, done fun
 		}
 		if now := fmt.Sprintf("control plane %s, workers %s: %s", state.ControlPlane, state.Workers, text.OneLine(state.Waiting)); now != last {
 			last = now
-			_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s\n", time.Since(begin).Seconds(), now))
+			_ = display.WriteVisible(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s\n", time.Since(begin).Seconds(), now))
 		}
 		return false, nil
 	}

@@ -14,6 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/slipway-dev/slipway/internal/clusters"
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 // errNotConfirmed says that a user did not want what was asked.
@@ -50,7 +51,7 @@ func (f *confirmFlags) bind(command *cobra.Command) {
 func (f *confirmFlags) confirm(cmd *cobra.Command, s *session, what, loses string) error {
 	text := fmt.Sprintf("%s in namespace %s of %s. %s.\n", what, s.namespace, s.cluster.Target(), loses)
 	if f.yes || !interactive(cmd) {
-		_, err := escapes.WriteString(cmd.ErrOrStderr(), text)
+		err := display.WriteVisible(cmd.ErrOrStderr(), text)
 		return err
 	}
 	return prompt(cmd, text+"Continue? [y/N] ", errNotAgreed, "y", "yes")
@@ -64,7 +65,7 @@ func interactive(cmd *cobra.Command) bool {
 
 // prompt returns refused unless one of the answers is typed.
 func prompt(cmd *cobra.Command, question string, refused error, answers ...string) error {
-	_, _ = escapes.WriteString(cmd.ErrOrStderr(), question)
+	_ = display.WriteVisible(cmd.ErrOrStderr(), question)
 	typed, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -2,12 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
@@ -17,6 +16,7 @@ func doctorCommand(p *Program) *cobra.Command {
 	var (
 		output string
 		strict bool
+		watch  watchFlag
 	)
 	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
@@ -38,20 +38,23 @@ when it cannot read the cluster.`,
 			if err != nil {
 				return err
 			}
-			report, err := diagnose(cmd.Context(), cluster, scope)
-			if err != nil {
-				return cluster.Explain(err)
-			}
-			if err := doctorResult(report).write(cmd.OutOrStdout(), output); err != nil {
-				return fmt.Errorf("write the findings: %w", err)
-			}
-			if report.Count(doctor.Error) > 0 || strict && report.Count(doctor.Warning) > 0 {
+			var report doctor.Report
+			err = watch.show(cmd, output, func(ctx context.Context) (result, error) {
+				var err error
+				report, err = diagnose(ctx, cluster, scope)
+				return doctorResult(report), cluster.Explain(err)
+			})
+			switch {
+			case err != nil || watch.watch:
+				return err
+			case report.Count(doctor.Error) > 0 || strict && report.Count(doctor.Warning) > 0:
 				return &ExitError{Code: exitFindings}
 			}
 			return nil
 		},
 	}
 	f.bind(command)
+	watch.bind(command)
 	command.Flags().BoolVar(&strict, "strict", false, "end with 2 for warnings, too")
 	outputFlag(command, &output, listFormats...)
 	return command
@@ -90,7 +93,10 @@ func readSnapshot(ctx context.Context, cluster *management.Cluster, scope status
 }
 
 func doctorResult(report doctor.Report) result {
-	shown := result{object: report, table: func(out io.Writer, wide bool) error { return doctor.Render(out, report, wide) }}
+	shown := result{object: report, state: doctor.Report{Findings: report.Findings, Unread: report.Unread}, table: func(page *display.Page, wide bool) error {
+		doctor.Render(page, report, wide)
+		return nil
+	}}
 	for i := range report.Findings {
 		if object := report.Findings[i].Object; object.APIVersion != "" {
 			shown.names = append(shown.names, object.Resource())

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/extensionproject"
 	"github.com/slipway-dev/slipway/internal/version"
 )
@@ -67,7 +67,7 @@ func projectResult(dir string, files []extensionproject.File) result {
 	for _, f := range files {
 		out.Files = append(out.Files, f.Path)
 	}
-	return result{object: out, table: func(w io.Writer, _ bool) error {
+	return result{object: out, table: func(w *display.Page, _ bool) error {
 		for _, path := range out.Files {
 			fmt.Fprintln(w, path)
 		}

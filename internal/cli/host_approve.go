@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -14,6 +13,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/change"
+	"github.com/slipway-dev/slipway/internal/display"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -96,7 +96,7 @@ func unapproved(cmd *cobra.Command, s *session) ([]string, error) {
 }
 
 func approvalResult(approved []approvedHost) result {
-	shown := result{object: approved, table: func(out io.Writer, _ bool) error {
+	shown := result{object: approved, table: func(out *display.Page, _ bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAMESPACE\tNAME\tAPPROVAL\tHOST ID\tMACHINE ID")
 		for _, h := range approved {

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/change"
+	"github.com/slipway-dev/slipway/internal/display"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/text"
 )
@@ -60,7 +60,7 @@ func (f *hostAssignFlags) assign(cmd *cobra.Command, s *session, names []string)
 	results, err := change.Assign(cmd.Context(), change.AssignOptions{
 		Client: s, From: s.namespace, To: f.to, Timeout: f.timeout,
 		Report: func(name, waiting string) {
-			_, _ = escapes.WriteString(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s: %s\n", time.Since(begin).Seconds(), name, text.OneLine(waiting)))
+			_ = display.WriteVisible(cmd.ErrOrStderr(), fmt.Sprintf("%4.0fs  %s: %s\n", time.Since(begin).Seconds(), name, text.OneLine(waiting)))
 		},
 	}, names)
 	if len(results) > 0 {
@@ -86,7 +86,7 @@ func (f *managementFlags) completeFree() completion {
 }
 
 func assignmentsResult(results []change.Assigned) result {
-	shown := result{object: results, table: func(out io.Writer, _ bool) error {
+	shown := result{object: results, table: func(out *display.Page, _ bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAMESPACE\tNAME\tSTATE")
 		for _, r := range results {

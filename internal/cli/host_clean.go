@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -24,6 +23,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/change"
+	"github.com/slipway-dev/slipway/internal/display"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/text"
@@ -352,7 +352,7 @@ func machineFor(of *infrav1.HostMachine, cluster string) *clusterv1.Machine {
 }
 
 func requestResult(requested []requestedHost) result {
-	shown := result{object: requested, table: func(out io.Writer, _ bool) error {
+	shown := result{object: requested, table: func(out *display.Page, _ bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		fmt.Fprintln(w, "NAMESPACE\tNAME\tPHASE\tMESSAGE")
 		for _, h := range requested {

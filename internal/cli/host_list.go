@@ -1,16 +1,17 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -39,32 +40,37 @@ func hostListCommand(p *Program) *cobra.Command {
 	var shown listFlags
 	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
-		Use:     "list",
+		Use:     "list [HOST...]",
 		Aliases: []string{"ls", "get"},
 		Short:   "List the hosts",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, names []string) error {
 			cluster, scope, err := f.target(cmd)
 			if err != nil {
 				return err
 			}
-			known, err := cluster.Hosts(cmd.Context(), scope)
-			if err != nil {
-				return cluster.Explain(err)
-			}
-			var local []management.LocalHost
-			if cluster.Plane != nil {
-				if local, err = cluster.Plane.LocalHosts(cmd.Context()); err != nil {
-					return err
+			said := ""
+			return showList(cmd, shown, func(ctx context.Context) (list[hostRow], error) {
+				known, err := cluster.Hosts(ctx, scope)
+				if err != nil {
+					return list[hostRow]{}, cluster.Explain(err)
 				}
-			}
-			if !known.Plane.Ready {
-				fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, states are not known:", known.Plane.Message)
-			}
-			hosts := hostsList(hostRows(local, known.Hosts, scope.Narrow()))
-			hosts.empty = f.none("hosts")
-			return hosts.write(cmd, shown)
+				var local []management.LocalHost
+				if cluster.Plane != nil {
+					if local, err = cluster.Plane.LocalHosts(ctx); err != nil {
+						return list[hostRow]{}, err
+					}
+				}
+				if !known.Plane.Ready && said != known.Plane.Message {
+					said = known.Plane.Message
+					fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, states are not known:", said)
+				}
+				rows, err := namedHosts(hostRows(local, known.Hosts, scope.Narrow()), names)
+				hosts := hostsList(rows)
+				hosts.empty = f.none("hosts")
+				return hosts, err
+			})
 		},
+		ValidArgsFunction: f.completeHosts(),
 	}
 	if p.Local != nil {
 		command.Short = "List the hosts; works for local hosts when the plane is down, too"
@@ -102,43 +108,56 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	return rows
 }
 
+// namedHosts are the rows of some hosts, in the order of their names; all without names.
+func namedHosts(rows []hostRow, names []string) ([]hostRow, error) {
+	if len(names) == 0 {
+		return rows, nil
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(rows, func(r hostRow) bool { return r.Name == name }) {
+			return nil, fmt.Errorf("there is no host %s among the %d that are listed; -n names another namespace", name, len(rows))
+		}
+	}
+	return slices.DeleteFunc(rows, func(r hostRow) bool { return !slices.Contains(names, r.Name) }), nil
+}
+
 func hostsList(rows []hostRow) list[hostRow] {
 	return list[hostRow]{rows: rows, name: func(r *hostRow) string { return hostName(r.Name) }, table: printHosts}
 }
 
-func printHosts(out io.Writer, rows []hostRow, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	header, format := "NAMESPACE\tNAME\tSTATE\tFOR\tCLAIMED BY\tADDRESS", "%s\t%s\t%s\t%s\t%s\t%s"
+func printHosts(page *display.Page, rows []hostRow, wide bool) error {
+	t := display.Table{Columns: display.Columns("NAMESPACE/3", "NAME", "STATE", "FOR/1", "CLUSTER/4", "MACHINE/5", "ADDRESS/2")}
 	local := slices.ContainsFunc(rows, func(r hostRow) bool { return r.Sandbox != "" })
 	if local {
-		header += "\tSANDBOX"
+		t.Columns = append(t.Columns, display.Columns("SANDBOX/6")...)
 	}
 	if wide {
-		header += "\tPID\tARCH\tMACHINE\tKUBERNETES\tBECAUSE\tNEXT"
+		t.Columns = append(t.Columns, display.Columns("PID", "ARCH", "HARDWARE", "KUBERNETES", "BECAUSE", "NEXT")...)
 	}
-	fmt.Fprintln(w, header)
 	now := time.Now()
 	for _, r := range rows {
 		address := ""
 		if len(r.Addresses) > 0 {
 			address = r.Addresses[0]
 		}
-		state := status.State{Word: "Unknown"}
+		state := status.State{Role: display.Off, Word: "Unknown"}
 		if r.State != nil {
 			state = *r.State
 		}
-		fmt.Fprintf(w, format, r.Namespace, r.Name, state.Word, state.For(now), r.ClaimedBy, address)
+		cluster, machine, _ := strings.Cut(r.ClaimedBy, "/")
+		cells := slices.Concat(display.Texts(r.Namespace, r.Name), state.Cells(now), display.Texts(cluster, machine, address))
 		if local {
-			fmt.Fprintf(w, "\t%s", r.Sandbox)
+			cells = append(cells, display.Cell{Text: r.Sandbox})
 		}
 		if wide {
 			versions := make([]string, len(r.Versions))
 			for i, v := range r.Versions {
 				versions[i] = v.String()
 			}
-			fmt.Fprintf(w, "\t%d\t%s\t%s\t%s\t%s\t%s", r.PID, r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)
+			cells = append(cells, display.Texts(strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)...)
 		}
-		fmt.Fprintln(w)
+		t.Rows = append(t.Rows, display.Row{Cells: cells})
 	}
-	return w.Flush()
+	page.Table(t)
+	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/redact"
 )
@@ -221,7 +222,7 @@ func followRequest(ctx context.Context, s *session, request *infrav1.HostLogRequ
 			case status.Message != "" && shown == 0:
 				return errors.New(status.Message)
 			case status.Message != "":
-				_, err := escapes.WriteString(notes, "The log ends: "+status.Message+".\n")
+				err := display.WriteVisible(notes, "The log ends: "+status.Message+".\n")
 				return err
 			case shown == 0:
 				_, err := io.WriteString(notes, "The log has no such lines.\n")
@@ -248,7 +249,7 @@ func showAnswer(status *infrav1.HostLogRequestStatus, shown int64, out, notes io
 		return shown, nil
 	}
 	last := max(shown, status.FirstLine-1) + int64(len(lines))
-	_, err := escapes.WriteString(out, strings.Join(lines, ""))
+	err := display.WriteVisible(out, strings.Join(lines, ""))
 	return last, err
 }
 
@@ -268,7 +269,7 @@ func (r *redacted) Write(p []byte) (int, error) {
 		if !whole {
 			return len(p), nil
 		}
-		if _, err := escapes.WriteString(r.out, r.lines.Line(string(line))+"\n"); err != nil {
+		if err := display.WriteVisible(r.out, r.lines.Line(string(line))+"\n"); err != nil {
 			return 0, err
 		}
 		r.begun = rest

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/provision"
 	"github.com/slipway-dev/slipway/internal/provision/remote"
 )
@@ -73,7 +74,7 @@ func (l *progressLines) finished(r provision.Result) {
 	if r.Remedy != "" {
 		text += "    what to do: " + r.Remedy + "\n"
 	}
-	_, _ = escapes.WriteString(l.out, text)
+	_ = display.WriteVisible(l.out, text)
 }
 
 func outcome(r provision.Result) string {
@@ -94,7 +95,7 @@ func outcome(r provision.Result) string {
 // machineResults shows what became of each machine. Its names are those of the hosts that
 // are there, or were.
 func machineResults(results []provision.Result) result {
-	shown := result{object: results, table: func(out io.Writer, wide bool) error {
+	shown := result{object: results, table: func(out *display.Page, wide bool) error {
 		w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 		header, format := "ADDRESS\tNAMESPACE\tNAME\tSTATE\tREASON", "%s\t%s\t%s\t%s\t%s"
 		if wide {

@@ -1,14 +1,15 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/runs"
 )
 
@@ -32,25 +33,28 @@ func lifecycleCommand(p *Program) *cobra.Command {
 }
 
 func explainCommand(p *Program) *cobra.Command {
-	f, output := &managementFlags{program: p}, ""
+	f, output, watch := &managementFlags{program: p}, "", watchFlag{}
 	command := &cobra.Command{
 		Use:   "explain CLUSTER",
 		Short: "Show which policies match a cluster, what their runs wait for, and what to do",
 		Args:  cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
-			e, err := runs.Explain(cmd.Context(), s, s.key(args[0]), time.Now())
-			if err != nil {
-				return err
-			}
-			shown := result{object: e, table: func(out io.Writer, _ bool) error { return runs.Render(out, e) }}
-			for i := range e.Runs {
-				shown.names = append(shown.names, runName(e.Runs[i].Name))
-			}
-			return shown.write(cmd.OutOrStdout(), output)
+			return watch.show(cmd, output, func(ctx context.Context) (result, error) {
+				e, err := runs.Explain(ctx, s, s.key(args[0]), time.Now())
+				if err != nil {
+					return result{}, s.cluster.Explain(err)
+				}
+				shown := result{object: e, table: func(page *display.Page, _ bool) error { return runs.Render(page, e) }}
+				for i := range e.Runs {
+					shown.names = append(shown.names, runName(e.Runs[i].Name))
+				}
+				return shown, nil
+			})
 		}),
 		ValidArgsFunction: f.completeClusters(),
 	}
 	f.bind(command, "of the cluster")
+	watch.bind(command)
 	outputFlag(command, &output, listFormats...)
 	return command
 }
@@ -128,7 +132,7 @@ func decide(cmd *cobra.Command, c client.Client, run *lifecyclev1.LifecycleRun, 
 func decidedResult(d decided) result {
 	return result{
 		object: d, names: []string{runName(d.Run)},
-		table: func(out io.Writer, _ bool) error {
+		table: func(out *display.Page, _ bool) error {
 			_, err := fmt.Fprintf(out, "%s: %s of step %s recorded for %s\n", d.Run, d.Decision.Type, d.Decision.Step, d.Decision.By)
 			return err
 		},

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"text/tabwriter"
 
@@ -11,6 +10,8 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/sdk/openapi"
+
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 func openapiDiffCommand() *cobra.Command {
@@ -76,7 +77,7 @@ func readHookDocument(file string) (*openapi.Document, error) {
 }
 
 func diffResult(d openapi.Difference) result {
-	return result{object: d, table: func(w io.Writer, _ bool) error {
+	return result{object: d, table: func(w *display.Page, _ bool) error {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(table, "CHANGE\tMESSAGE")
 		for _, part := range []struct {

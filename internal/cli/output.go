@@ -4,15 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 // Values of -o.
@@ -59,34 +57,13 @@ type result struct {
 	// object is written as JSON or YAML; its fields are an API.
 	object any
 	// table writes it for a person; wide has more columns.
-	table func(out io.Writer, wide bool) error
+	table func(out *display.Page, wide bool) error
 	// names of the objects, as <resource>.<group>/<name>.
 	names []string
+	// state is what --watch compares; nil for object. It leaves out what changes by itself.
+	state any
 	// noHeaders leaves out the first line of the table, and the headers of custom columns.
 	noHeaders bool
-}
-
-// escapes keeps what clusters and machines report from steering the terminal.
-var escapes = newTerminalEscapes()
-
-// terminalEscapes writes every control character but tab and newline visibly: those of C0 and C1,
-// of which terminals take U+009B for the beginning of a sequence, those that change the direction of
-// text or begin a line, and bytes that are not UTF-8.
-type terminalEscapes struct{ visible *strings.Replacer }
-
-func newTerminalEscapes() terminalEscapes {
-	pairs := []string{"\x1b", "^[", "\r", `\r`}
-	for r := rune(0); r <= 0x2069; r++ {
-		if unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) && !strings.ContainsRune("\t\n\r\x1b", r) {
-			pairs = append(pairs, string(r), fmt.Sprintf(`\u%04x`, r))
-		}
-	}
-	return terminalEscapes{strings.NewReplacer(pairs...)}
-}
-
-// WriteString writes s with escapes.
-func (e terminalEscapes) WriteString(out io.Writer, s string) (int, error) {
-	return e.visible.WriteString(out, strings.ToValidUTF8(s, string(utf8.RuneError)))
 }
 
 func (r result) write(out io.Writer, format string) error {
@@ -100,47 +77,43 @@ func (r result) write(out io.Writer, format string) error {
 		}
 		_, err = out.Write(data)
 		return err
-	case outputName:
-		for _, name := range r.names {
-			if _, err := fmt.Fprintln(out, name); err != nil {
-				return err
-			}
-		}
-		return nil
 	}
-	text, err := r.text(format)
+	page, err := r.page(out, format)
 	if err != nil {
 		return err
 	}
-	_, err = escapes.WriteString(out, text)
+	_, err = io.WriteString(out, page.String())
 	return err
 }
 
-// text is a table, or what a template makes.
-func (r result) text(format string) (string, error) {
-	var text strings.Builder
+// page is a table, or what a template makes, for an output.
+func (r result) page(out io.Writer, format string) (*display.Page, error) {
+	page := display.NewPage(out)
 	template, err := parseTemplate(format)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if template != nil {
 		fields, err := document(r.object)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		err = template(&text, fields, r.noHeaders)
-		return text.String(), err
+		return page, template(page, fields, r.noHeaders)
 	}
-	err = r.table(&text, format == outputWide)
+	if format == outputWide {
+		page.Whole()
+	}
+	if format == outputName {
+		for _, name := range r.names {
+			fmt.Fprintln(page, name)
+		}
+		return page, nil
+	}
+	if err := r.table(page, format == outputWide); err != nil {
+		return nil, err
+	}
 	if r.noHeaders {
-		_, rows, _ := strings.Cut(text.String(), "\n")
-		return rows, err
+		page.CutHeader()
 	}
-	return text.String(), err
-}
-
-// onTerminal says whether what is written can be drawn over.
-func onTerminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb"
+	return page, nil
 }

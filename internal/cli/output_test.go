@@ -1,11 +1,12 @@
 package cli
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 // One result is the same thing in every format, and steers no terminal in those that
@@ -35,24 +36,8 @@ func TestNothingSteersATerminal(t *testing.T) {
 		"\x00\a\b\v\x7f": `\u0000\u0007\u0008\u000b\u007f`, "a\x9b2J": "a\ufffd2J", "\xc2": "\ufffd",
 	} {
 		var out strings.Builder
-		if _, err := escapes.WriteString(&out, text); err != nil || out.String() != want {
+		if err := display.WriteVisible(&out, text); err != nil || out.String() != want {
 			t.Errorf("%q: got %q, want %q: %v", text, out.String(), want, err)
-		}
-	}
-}
-
-// What is drawn over is drawn on a terminal only: into a pipe or a file goes what has
-// changed, without escapes.
-func TestNothingIsDrawnInAPipe(t *testing.T) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer reader.Close()
-	defer writer.Close()
-	for _, format := range []string{outputTable, outputWide, outputName, outputJSON, outputYAML} {
-		if got := frames(format, writer)("a\n", "b\n"); strings.Contains(got, "\x1b") || !strings.Contains(got, "a\n") {
-			t.Errorf("-o %s writes %q", format, got)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/printers"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/text"
 )
 
@@ -187,12 +189,14 @@ func document(object any) (map[string]any, error) {
 
 // listFlags are what shows a list in one table, in kubectl's words.
 type listFlags struct {
+	watchFlag
 	output, sortBy string
 	noHeaders      bool
 }
 
 func (f *listFlags) bind(command *cobra.Command) {
 	command.Flags().BoolVar(&f.noHeaders, "no-headers", false, "leave out the headers of tables and custom columns")
+	f.watchFlag.bind(command)
 	command.Flags().StringVar(&f.sortBy, "sort-by", "", "order by a field of -o json, such as .name")
 	run := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
@@ -206,6 +210,17 @@ func (f *listFlags) bind(command *cobra.Command) {
 	outputFlag(command, &f.output, listFormats...)
 }
 
+// showList writes what gather lists, as the flags say.
+func showList[T any](cmd *cobra.Command, f listFlags, gather func(context.Context) (list[T], error)) error {
+	return f.show(cmd, f.output, func(ctx context.Context) (result, error) {
+		found, err := gather(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		return found.shown(cmd, f)
+	})
+}
+
 // list is what a command lists.
 type list[T any] struct {
 	rows []T
@@ -214,32 +229,38 @@ type list[T any] struct {
 	// name of a row, as <resource>.<group>/<name>.
 	name func(*T) string
 	// table writes the rows below one line of headers.
-	table func(out io.Writer, rows []T, wide bool) error
+	table func(out *display.Page, rows []T, wide bool) error
 }
 
 func (l list[T]) result() result {
-	shown := result{object: l.rows, table: func(out io.Writer, wide bool) error { return l.table(out, l.rows, wide) }}
+	shown := result{object: l.rows, table: func(out *display.Page, wide bool) error { return l.table(out, l.rows, wide) }}
 	for i := range l.rows {
 		shown.names = append(shown.names, l.name(&l.rows[i]))
 	}
 	return shown
 }
 
-// write shows the list as the flags say.
-func (l list[T]) write(cmd *cobra.Command, f listFlags) error {
+// shown is the list as the flags say.
+func (l list[T]) shown(cmd *cobra.Command, f listFlags) (result, error) {
 	if f.sortBy != "" {
 		var err error
 		if l.rows, err = sortedBy(l.rows, f.sortBy); err != nil {
-			return fmt.Errorf("--sort-by: %w", err)
+			return result{}, fmt.Errorf("--sort-by: %w", err)
 		}
-	}
-	if len(l.rows) == 0 && l.empty != "" && (f.output == outputTable || f.output == outputWide) {
-		_, err := escapes.WriteString(cmd.ErrOrStderr(), l.empty+".\n")
-		return err
 	}
 	shown := l.result()
 	shown.noHeaders = f.noHeaders
-	return shown.write(cmd.OutOrStdout(), f.output)
+	if len(l.rows) == 0 && l.empty != "" {
+		shown.noHeaders = false
+		shown.table = func(page *display.Page, _ bool) error {
+			if f.watch {
+				_, err := fmt.Fprintln(page, l.empty+".")
+				return err
+			}
+			return display.WriteVisible(cmd.ErrOrStderr(), l.empty+".\n")
+		}
+	}
+	return shown, nil
 }
 
 // sortedBy returns rows in the order of a field: numbers by their value, all else as text. Rows

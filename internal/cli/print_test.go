@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 )
+
+func write[T any](cmd *cobra.Command, l list[T], f listFlags) error {
+	return showList(cmd, f, func(context.Context) (list[T], error) { return l, nil })
+}
 
 // A list is shown with kubectl's print flags as kubectl shows one: templates find its rows in "items",
 // and an order holds in every format.
@@ -36,12 +41,12 @@ func TestPrintFlags(t *testing.T) {
 		{listFlags{output: "go-template-file=" + file(`{{len .items}}`)}, "3"},
 		{listFlags{output: "custom-columns=HOST:.name,IPS:{.addresses[*]},PID:pid"}, "HOST     IPS                   PID\nhost-2   192.0.2.2,192.0.2.3   10\nhost-1   <none>                9\nhost-3   <none>                <none>\n"},
 		{listFlags{output: "custom-columns-file=" + file("HOST PID\n.name pid\n"), noHeaders: true}, "host-2   10\nhost-1   9\nhost-3   <none>\n"},
-		{listFlags{output: outputTable, noHeaders: true, sortBy: "namespace"}, "a          host-1  Unknown                   \nb          host-2  Unknown                   192.0.2.2\nc          host-3  Unknown                   \n"},
+		{listFlags{output: outputTable, noHeaders: true, sortBy: "namespace"}, "a          host-1  Unknown                         \nb          host-2  Unknown                         192.0.2.2\nc          host-3  Unknown                         \n"},
 	} {
 		var out strings.Builder
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
-		if err := hosts.write(cmd, c.flags); err != nil || out.String() != c.want {
+		if err := write(cmd, hosts, c.flags); err != nil || out.String() != c.want {
 			t.Errorf("%+v: %v, got %q, want %q", c.flags, err, out.String(), c.want)
 		}
 	}
@@ -81,7 +86,7 @@ func TestTemplatesAreRefused(t *testing.T) {
 	var out strings.Builder
 	cmd := &cobra.Command{}
 	cmd.SetOut(&out)
-	err := hostsList([]hostRow{{Name: "host-1"}}).write(cmd, listFlags{output: outputTable, sortBy: ".nothing"})
+	err := write(cmd, hostsList([]hostRow{{Name: "host-1"}}), listFlags{output: outputTable, sortBy: ".nothing"})
 	if err == nil || !strings.HasPrefix(err.Error(), "--sort-by: no row has the field .nothing") || out.Len() > 0 {
 		t.Errorf("an order by a field that nobody has: %v, printed %q", err, out.String())
 	}
@@ -103,7 +108,7 @@ func TestNothingIsListed(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
 		cmd.SetErr(&errors)
-		if err := empty.write(cmd, listFlags{output: format}); err != nil || out.String() != want[0] || errors.String() != want[1] {
+		if err := write(cmd, empty, listFlags{output: format}); err != nil || out.String() != want[0] || errors.String() != want[1] {
 			t.Errorf("-o %s: %v, got %q and %q, want %q", format, err, out.String(), errors.String(), want)
 		}
 	}

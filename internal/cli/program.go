@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/management"
 )
 
@@ -52,7 +53,7 @@ func Main(root *cobra.Command) int {
 	code, silent := ExitCode(err)
 	if !silent {
 		// What a cluster answered is part of it.
-		_, _ = escapes.WriteString(os.Stderr, fmt.Sprintf("Error: %v\n", err))
+		_ = display.WriteVisible(os.Stderr, fmt.Sprintf("Error: %v\n", err))
 	}
 	return code
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -31,6 +32,15 @@ func Root(p Program) *cobra.Command {
 		Version:       version.Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+	}
+	color := root.PersistentFlags().String("color", "auto", "colours of states: auto for terminals without NO_COLOR, always or never")
+	completeFlag(root, "color", display.ColorModes)
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		out, err := display.On(cmd.OutOrStdout(), *color)
+		if err == nil {
+			root.SetOut(out)
+		}
+		return err
 	}
 	// Packages of Kubernetes register flags of their own there, which cobra adds.
 	pflag.CommandLine = pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -2,11 +2,11 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/version"
 )
 
@@ -23,7 +23,7 @@ func versionCommand(p *Program) *cobra.Command {
 				Go         string `json:"go"`
 				Platform   string `json:"platform"`
 			}{version.Version, p.Kubernetes, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-			return result{object: info, table: func(out io.Writer, _ bool) error {
+			return result{object: info, table: func(out *display.Page, _ bool) error {
 				inside := ""
 				if info.Kubernetes != "" {
 					inside = "kube-apiserver " + info.Kubernetes + ", "

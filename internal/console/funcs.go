@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/slipway-dev/slipway/internal/console/view"
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 // funcs are what templates can do beside what they are.
@@ -25,6 +26,7 @@ func (s *server) funcs() template.FuncMap {
 		"pageURL":   func(page int) string { return "?" + url.Values{"page": {strconv.Itoa(page)}}.Encode() },
 		"eventsURL": eventsURL,
 		"page":      view.PageOf,
+		"shapes":    func() []display.Shape { return display.Shapes },
 	}
 }
 

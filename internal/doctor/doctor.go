@@ -93,6 +93,16 @@ func Diagnose(s *Snapshot) Report {
 			report.Findings = append(report.Findings, f)
 		}
 	}
+	for i := range s.Hosts {
+		if s.Scope.Shows(&s.Hosts[i]) {
+			report.hosts++
+		}
+	}
+	for i := range s.Clusters {
+		if s.Scope.Shows(&s.Clusters[i]) {
+			report.clusters++
+		}
+	}
 	order := []Severity{Error, Warning, Note}
 	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
 		return cmp.Compare(slices.Index(order, a.Severity), slices.Index(order, b.Severity))

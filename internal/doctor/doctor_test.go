@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -9,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +33,7 @@ import (
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	runtimev1alpha1 "github.com/slipway-dev/slipway/api/runtime/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
@@ -810,14 +811,11 @@ func TestRender(t *testing.T) {
 	s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
 	set(&s.Hosts[1].Status.Conditions, infrav1.DuplicateIdentityCondition, "True", "x", "two\nlines")
 	s.Unread = []Unread{{Kind: "Deployment", Message: "ann may not list deployments"}}
-	var narrow, wide, nothing bytes.Buffer
+	narrow, wide, nothing := display.NewPage(nil), display.NewPage(nil), display.NewPage(nil)
 	report := Diagnose(s)
-	for out, isWide := range map[*bytes.Buffer]bool{&narrow: false, &wide: true} {
-		if err := Render(out, report, isWide); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, want := range []string{"error", "DuplicateHost", "Host prod/h2", "since 3h", "  two lines\n", "  next: kubectl describe", "not looked at: Deployment (ann may not list deployments)", "Errors: 1, warnings: 1, notes: 0 in what you may read."} {
+	Render(narrow, report, false)
+	Render(wide, report, true)
+	for _, want := range []string{"error", "DuplicateHost", "Host prod/h2", "since 3h", "  two lines\n", "  next: kubectl describe", "not looked at: Deployment (ann may not list deployments)", "1 error, 1 warning in what you may read. -o wide"} {
 		if !strings.Contains(narrow.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, narrow.String())
 		}
@@ -832,7 +830,8 @@ func TestRender(t *testing.T) {
 	if strings.Contains(wide.String(), "never-told") {
 		t.Error("a token is shown")
 	}
-	if err := Render(&nothing, Diagnose(healthy()), false); err != nil || nothing.String() != "Nothing was found.\n" {
-		t.Errorf("%v %q", err, nothing.String())
+	want := fmt.Sprintf("No problems found (%d checks, 2 hosts, 1 cluster).\n", len(Checks()))
+	if Render(nothing, Diagnose(healthy()), false); nothing.String() != want {
+		t.Errorf("%q, want %q", nothing.String(), want)
 	}
 }

@@ -2,33 +2,37 @@ package doctor
 
 import (
 	"fmt"
-	"io"
-	"text/tabwriter"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/text"
 )
 
+// severityRoles are how severities are shown.
+var severityRoles = map[Severity]display.Role{Error: display.Bad, Warning: display.Wait, Note: display.Off}
+
 // Render writes r for a person; wide adds what mends each finding in general.
-func Render(out io.Writer, r Report, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+func Render(page *display.Page, r Report, wide bool) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Severity, f.Check, f.Object, sinceText(f.Since, r.Time))
-		// Text without tabs ends the columns, which are aligned anew below it.
-		fmt.Fprintf(w, "  %s\n", text.OneLine(f.Message))
+		page.Table(display.Table{Rows: []display.Row{{Cells: []display.Cell{
+			{Text: string(f.Severity), Role: severityRoles[f.Severity]}, {Text: f.Check}, {Text: f.Object.String()}, {Text: sinceText(f.Since, r.Time)},
+		}}}})
+		page.Paragraph("  ", text.OneLine(f.Message))
 		if wide {
-			fmt.Fprintf(w, "  remedy: %s\n", f.Remedy)
+			page.Paragraph("  remedy: ", f.Remedy)
 		}
-		fmt.Fprintf(w, "  next: %s\n\n", f.Next)
+		// A command is not broken into lines, to be copied.
+		fmt.Fprintf(page, "  next: %s\n\n", f.Next)
 	}
 	for _, u := range r.Unread {
-		fmt.Fprintf(w, "not looked at: %s (%s)\n", u.Kind, text.OneLine(u.Message))
+		page.Paragraph("not looked at: ", fmt.Sprintf("%s (%s)", u.Kind, text.OneLine(u.Message)))
 	}
-	fmt.Fprintln(w, r.summary())
-	return w.Flush()
+	fmt.Fprintln(page, r.summary())
 }
 
 // sinceText: what was found may have begun after now, while the objects were read.
@@ -39,13 +43,27 @@ func sinceText(since *time.Time, now time.Time) string {
 	return "since " + duration.HumanDuration(max(0, now.Sub(*since)))
 }
 
+// Plural counts things, as in 1 host and 2 hosts.
+func Plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
+}
+
 func (r Report) summary() string {
 	where := ""
 	if len(r.Unread) > 0 {
 		where = " in what you may read"
 	}
 	if len(r.Findings) == 0 {
-		return "Nothing was found" + where + "."
+		return fmt.Sprintf("No problems found%s (%s, %s, %s).", where, Plural(len(checks), "check"), Plural(r.hosts, "host"), Plural(r.clusters, "cluster"))
 	}
-	return fmt.Sprintf("Errors: %d, warnings: %d, notes: %d%s. docs/troubleshooting.md has each by its name.", r.Count(Error), r.Count(Warning), r.Count(Note), where)
+	var counts []string
+	for _, severity := range []Severity{Error, Warning, Note} {
+		if n := r.Count(severity); n > 0 {
+			counts = append(counts, Plural(n, string(severity)))
+		}
+	}
+	return fmt.Sprintf("%s%s. -o wide shows remedies, docs/troubleshooting.md each by its name.", strings.Join(counts, ", "), where)
 }

@@ -26,6 +26,9 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Unread is what the user may not read: checks that need it found nothing.
 	Unread []Unread `json:"unread,omitempty"`
+
+	// hosts and clusters are how many were looked at.
+	hosts, clusters int
 }
 
 // Count is how many findings have the severity.

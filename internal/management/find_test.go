@@ -79,7 +79,7 @@ func TestFindOrder(t *testing.T) {
 	refused := func() (Plane, error) { return nil, errors.New("only root may use it") }
 	for name, tc := range map[string]struct {
 		env, current string
-		choice    Choice
+		choice       Choice
 		// plane or the server of the cluster that is found.
 		want string
 	}{

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/text"
@@ -189,15 +189,20 @@ func (r namespaced) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 }
 
 // RenderPlacement writes p for a person.
-func RenderPlacement(out io.Writer, p Placement) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "MACHINE\tVERSION\tHOST\n%s/%s\t%s\t%s\n", p.Namespace, p.Machine, cmp.Or(p.Version, "any"), cmp.Or(p.Host, "none yet"))
+func RenderPlacement(page *display.Page, p Placement) {
+	machine := display.Row{Cells: display.Texts(p.Namespace+"/"+p.Machine, cmp.Or(p.Version, "any"), cmp.Or(p.Host, "none yet"))}
 	if p.Host == "" && p.Message != "" {
-		fmt.Fprintf(w, "  waiting for\t%s\n", text.OneLine(p.Message))
+		machine.Notes = append(machine.Notes, [2]string{"  waiting for", text.OneLine(p.Message)})
 	}
-	fmt.Fprint(w, "\nHOST\tFITS\tWHY\n")
+	page.Table(display.Table{Columns: display.Columns("MACHINE", "VERSION/1", "HOST"), Rows: []display.Row{machine}})
+	t := display.Table{Columns: display.Columns("HOST", "FITS", "WHY")}
 	for _, h := range p.Hosts {
-		fmt.Fprintf(w, "%s\t%t\t%s\n", h.Name, h.Fits, h.Reason)
+		fits := display.Cell{Text: strconv.FormatBool(h.Fits), Role: Off}
+		if h.Fits {
+			fits.Role = Free
+		}
+		t.Rows = append(t.Rows, display.Row{Cells: []display.Cell{{Text: h.Name}, fits, {Text: h.Reason}}})
 	}
-	return w.Flush()
+	fmt.Fprintln(page)
+	page.Table(t)
 }

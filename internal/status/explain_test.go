@@ -1,7 +1,6 @@
 package status
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strings"
@@ -19,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+
+	"github.com/slipway-dev/slipway/internal/display"
 )
 
 func freeHost(name, rack string, mutate ...func(*infrav1.Host)) *infrav1.Host {
@@ -79,8 +80,8 @@ func TestExplain(t *testing.T) {
 	if err != nil || p.Version != "v1.36.3" || !slices.Equal(p.Hosts, want) {
 		t.Errorf("placement = %+v, %v", p, err)
 	}
-	var out bytes.Buffer
-	if err := RenderPlacement(&out, p); err != nil || !strings.Contains(out.String(), "no host fits") || !strings.Contains(out.String(), "host-3  false  unschedulable") {
+	out := display.NewPage(nil)
+	if RenderPlacement(out, p); !strings.Contains(out.String(), "no host fits") || !strings.Contains(out.String(), "host-3  false  unschedulable") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	p, err = explain(t, "default/cp-1")

@@ -3,84 +3,109 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"io"
+	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // Render writes s for a person; wide adds the columns that are long.
-func Render(out io.Writer, s Status, wide bool) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	if p := s.Plane; p.PID == 0 && p.Ready {
-		fmt.Fprintf(w, "MANAGEMENT CLUSTER\t%s\n", strings.TrimSpace(p.Context+" "+p.Server))
-	} else {
-		fmt.Fprintf(w, "PLANE\t%s\n", planeLine(p))
-		if p.Ready && p.Crashes != nil {
-			fmt.Fprintf(w, "  crashed\t%s\n", p.Crashes.Summary(time.Now()))
-		}
-		if p.Service != "" {
-			fmt.Fprintf(w, "  service\t%s\n", p.Service)
-		}
-		if p.HostServer != "" {
-			fmt.Fprintf(w, "  for other machines\t%s\n", strings.TrimSuffix(p.HostServer+": "+p.HostServerMessage, ": "))
-		}
-	}
+func Render(page *display.Page, s Status, wide bool) {
+	page.Table(display.Table{Rows: planeRows(s.Plane)})
 	now := time.Now()
-	renderClusters(w, s.Clusters, wide, now)
-	renderHosts(w, s.Hosts, wide, now)
-	return w.Flush()
+	for i := range s.Clusters {
+		renderCluster(page, &s.Clusters[i], wide, now)
+	}
+	renderHosts(page, s.Hosts, wide, now)
 }
 
-func planeLine(p Plane) string {
-	if p.Ready {
-		return fmt.Sprintf("ready (pid %d, %s)", p.PID, p.Server)
+func planeRows(p Plane) []display.Row {
+	row := func(name, text string, role display.Role) display.Row {
+		return display.Row{Cells: []display.Cell{{Text: name}, {Text: text, Role: role}}}
 	}
-	return "not ready: " + p.Message
+	switch {
+	case p.PID == 0 && p.Ready:
+		return []display.Row{row("MANAGEMENT CLUSTER", strings.TrimSpace(p.Context+" "+p.Server), "")}
+	case !p.Ready:
+		return []display.Row{row("PLANE", "not ready: "+p.Message, Bad)}
+	}
+	rows := []display.Row{row("PLANE", fmt.Sprintf("ready (pid %d, %s)", p.PID, p.Server), OK)}
+	if p.Crashes != nil {
+		rows = append(rows, row("  crashed", p.Crashes.Summary(time.Now()), Wait))
+	}
+	if p.Service != "" {
+		rows = append(rows, row("  service", p.Service, ""))
+	}
+	if p.HostServer != "" {
+		rows = append(rows, row("  for other machines", strings.TrimSuffix(p.HostServer+": "+p.HostServerMessage, ": "), ""))
+	}
+	return rows
 }
 
-func renderClusters(w io.Writer, clusters []Cluster, wide bool, now time.Time) {
-	for _, c := range clusters {
-		fmt.Fprintf(w, "\nCLUSTER\tSTATE\tFOR\tCONTROL PLANE\tWORKERS\n%s/%s\t%s\t%s\t%s\t%s\n",
-			c.Namespace, c.Name, c.State.Word, c.State.For(now), count(c.ControlPlane), pools(c.Pools))
-		renderCause(w, c.State)
-		for _, reason := range c.Waiting {
-			fmt.Fprintf(w, "  waiting for\t%s\n", text.OneLine(reason))
+func renderCluster(page *display.Page, c *Cluster, wide bool, now time.Time) {
+	row := display.Row{Cells: slices.Concat(display.Texts(c.Namespace+"/"+c.Name), c.State.Cells(now), display.Texts(count(c.ControlPlane), pools(c.Pools)))}
+	if c.State.Attention() {
+		row.Notes = append(row.Notes, [2]string{"  because", c.State.Cause})
+		if c.State.Next != "" {
+			row.Notes = append(row.Notes, [2]string{"  next", c.State.Next})
 		}
-		if len(c.Nodes) > 0 {
-			fmt.Fprint(w, "\n  NODE\tREADY\tVERSION", ifWide(wide, "\tPROVIDER ID"), "\n")
-		}
-		if c.NodesUnknown != "" {
-			fmt.Fprintf(w, "  nodes unknown\t%s\n", c.NodesUnknown)
-		}
-		for _, n := range c.Nodes {
-			fmt.Fprintf(w, "  %s\t%t\t%s%s\n", n.Name, n.Ready, n.Version, ifWide(wide, "\t"+n.ProviderID))
-		}
+	}
+	for _, reason := range c.Waiting {
+		row.Notes = append(row.Notes, [2]string{"  waiting for", text.OneLine(reason)})
+	}
+	fmt.Fprintln(page)
+	page.Table(display.Table{Columns: display.Columns("CLUSTER", "STATE", "FOR/1", "CONTROL PLANE/2", "WORKERS/3"), Rows: []display.Row{row}})
+	if len(c.Nodes) > 0 {
+		fmt.Fprintln(page)
+	}
+	if c.NodesUnknown != "" {
+		page.Paragraph("  nodes unknown  ", c.NodesUnknown)
+	}
+	if len(c.Nodes) > 0 {
+		page.Table(nodesTable(c.Nodes, wide))
 	}
 }
 
-// renderCause says below a row why somebody must act, and what to do; nothing of any other state.
-func renderCause(w io.Writer, s State) {
-	if !s.Attention() {
-		return
+func nodesTable(nodes []Node, wide bool) display.Table {
+	t := display.Table{Indent: "  ", Columns: display.Columns("NODE", "READY", "VERSION/1")}
+	if wide {
+		t.Columns = append(t.Columns, display.Column{Name: "PROVIDER ID"})
 	}
-	fmt.Fprintf(w, "  because\t%s\n", s.Cause)
-	if s.Next != "" {
-		fmt.Fprintf(w, "  next\t%s\n", s.Next)
+	for _, n := range nodes {
+		ready := display.Cell{Text: strconv.FormatBool(n.Ready), Role: OK}
+		if !n.Ready {
+			ready.Role = Bad
+		}
+		cells := []display.Cell{{Text: n.Name}, ready, {Text: n.Version}}
+		if wide {
+			cells = append(cells, display.Cell{Text: n.ProviderID})
+		}
+		t.Rows = append(t.Rows, display.Row{Cells: cells})
 	}
+	return t
 }
 
-func renderHosts(w io.Writer, hosts []Host, wide bool, now time.Time) {
+func renderHosts(page *display.Page, hosts []Host, wide bool, now time.Time) {
 	if len(hosts) == 0 {
 		return
 	}
-	fmt.Fprint(w, "\nHOST\tSTATE\tFOR\tCLAIMED BY", ifWide(wide, "\tADDRESSES\tBECAUSE\tNEXT"), "\n")
-	for _, h := range hosts {
-		fmt.Fprintf(w, "%s/%s\t%s\t%s\t%s%s\n", h.Namespace, h.Name, h.State.Word, h.State.For(now), h.ClaimedBy,
-			ifWide(wide, "\t"+strings.Join(h.Addresses, ",")+"\t"+h.State.Cause+"\t"+h.State.Next))
+	t := display.Table{Columns: display.Columns("HOST", "STATE", "FOR/1", "CLUSTER/2", "MACHINE/3")}
+	if wide {
+		t.Columns = append(t.Columns, display.Columns("ADDRESSES", "BECAUSE", "NEXT")...)
 	}
+	for _, h := range hosts {
+		cluster, machine, _ := strings.Cut(h.ClaimedBy, "/")
+		cells := slices.Concat(display.Texts(h.Namespace+"/"+h.Name), h.State.Cells(now), display.Texts(cluster, machine))
+		if wide {
+			cells = append(cells, display.Texts(strings.Join(h.Addresses, ","), h.State.Cause, h.State.Next)...)
+		}
+		t.Rows = append(t.Rows, display.Row{Cells: cells})
+	}
+	fmt.Fprintln(page)
+	page.Table(t)
 }
 
 func count(r Replicas) string { return fmt.Sprintf("%d/%d", r.Ready, r.Desired) }
@@ -91,13 +116,6 @@ func pools(pools []Pool) string {
 		out = append(out, p.Name+" "+count(p.Replicas))
 	}
 	return strings.Join(out, ", ")
-}
-
-func ifWide(wide bool, s string) string {
-	if wide {
-		return s
-	}
-	return ""
 }
 
 // NaturalCompare orders names as people read them: db-2 before db-10, and both before web. Runs

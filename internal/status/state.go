@@ -13,28 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/text"
 )
 
-// Role says how a state is to be taken: whether somebody must act. It decides the colour.
-type Role string
+// Role says how a state is to be taken.
+type Role = display.Role
 
 // The roles.
 const (
-	// OK is as it should be.
-	OK Role = "ok"
-	// Work is what Slipway or Cluster API does at the moment; it ends by itself.
-	Work Role = "work"
-	// Wait is what waits for a person or a window.
-	Wait Role = "wait"
-	// Bad is what somebody must act on: doctor has an error or a warning about it.
-	Bad Role = "bad"
-	// Free is a host that may be claimed.
-	Free Role = "free"
-	// Off is paused or kept back, or in trouble for less than a minute, or not known.
-	Off Role = "off"
+	OK   = display.OK
+	Work = display.Work
+	Wait = display.Wait
+	Bad  = display.Bad
+	Free = display.Free
+	Off  = display.Off
 )
 
 // State is the one answer to how a host, a machine or a cluster is. Whatever shows one, or a colour
@@ -60,6 +55,11 @@ func (s State) For(now time.Time) string {
 		return ""
 	}
 	return duration.HumanDuration(max(0, now.Sub(*s.Since)))
+}
+
+// Cells are what tables show of a state: its word, and for how long.
+func (s State) Cells(now time.Time) []display.Cell {
+	return []display.Cell{{Text: s.Word, Role: s.Role}, {Text: s.For(now)}}
 }
 
 // StateOf is the state of a host with the machine that it serves, or of a machine that waits for a

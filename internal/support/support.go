@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/doctor"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/text"
@@ -142,9 +143,9 @@ func (c *collector) summary(report doctor.Report) string {
 		fmt.Fprintf(&b, " of namespace %s", c.Namespace)
 	}
 	fmt.Fprintf(&b, "; logs and events of the last %s. Secrets were taken out; look through it all the same before you hand it on.\n\n## Findings\n\n", c.Since)
-	if err := doctor.Render(&b, report, true); err != nil {
-		fmt.Fprintf(&b, "%v\n", err)
-	}
+	page := display.NewPage(&b)
+	doctor.Render(page, report, true)
+	b.WriteString(page.String())
 	b.WriteString("\n## Missing\n\n")
 	for _, m := range c.missing {
 		fmt.Fprintf(&b, "- %s\n", m)
