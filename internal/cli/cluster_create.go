@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,8 +28,9 @@ type clusterCreateFlags struct {
 	options clusters.Options
 	pools   []string
 	cni     string
-	dryRun  bool
-	output  string
+	// dryRun is "", client or server.
+	dryRun string
+	output string
 }
 
 func clusterCreateCommand(p *Program) *cobra.Command {
@@ -43,7 +46,8 @@ missing. The Cluster is created last: after an interruption the same command con
 share; with --set endpointType=External, that of your load balancer. The default version
 is the newest that a host of the namespace has.
 
---dry-run prints the objects and creates nothing, to commit or change them first.`,
+--dry-run prints the objects and creates nothing, to commit or change them first;
+--dry-run=server has the API server and its webhooks check them, too.`,
 		Example: `  slipway cluster create prod --control-planes 3 --pool pool=5 --endpoint 192.0.2.100 --wait
   slipway cluster create edge --endpoint lb.example.com:6443 --set endpointType=External --cni calico.yaml
   slipway cluster create dual --endpoint 192.0.2.100 --pod-cidr 10.244.0.0/16,fd00:10:244::/56
@@ -63,7 +67,9 @@ is the newest that a host of the namespace has.
 	flags.StringVar(&o.ServiceCIDR, "service-cidr", "", networkUsage("services", clusters.DefaultServiceCIDR, clusters.DefaultServiceCIDR6))
 	flags.StringArrayVar(&o.Variables, "set", nil, "variable of the ClusterClass, as NAME=VALUE with YAML as the value; may be given several times")
 	flags.StringVar(&f.cni, "cni", "flannel", "pod network: flannel, whose image host bundles hold; none; or a file with the manifest of another one")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "print the objects, and create nothing")
+	flags.StringVar(&f.dryRun, "dry-run", "none", "client prints the objects and creates nothing, which is meant without a value; server has the API server check them first")
+	flags.Lookup("dry-run").NoOptDefVal = dryRunClient
+	completeFlag(command, "dry-run", dryRuns)
 	_ = command.MarkFlagRequired("endpoint")
 	_ = command.RegisterFlagCompletionFunc("class", f.complete(classNames))
 	f.waitFlags.bind(command, "what it asks for is there")
@@ -82,7 +88,18 @@ func classNames(cmd *cobra.Command, s *session, _ []string) ([]string, error) {
 	return namesOf(list.Items, func(class *clusterv1.ClusterClass) string { return class.Name }), err
 }
 
+// Values of --dry-run, as of kubectl.
+const (
+	dryRunClient = "client"
+	dryRunServer = "server"
+)
+
+var dryRuns = []string{"none", dryRunClient, dryRunServer}
+
 func (f *clusterCreateFlags) create(cmd *cobra.Command, s *session, args []string) error {
+	if !slices.Contains(dryRuns, f.dryRun) {
+		return fmt.Errorf("--dry-run %q: want %s", f.dryRun, strings.Join(dryRuns, " or "))
+	}
 	o := f.options
 	o.Namespace, o.Name = s.namespace, args[0]
 	var err error
@@ -106,12 +123,28 @@ func (f *clusterCreateFlags) create(cmd *cobra.Command, s *session, args []strin
 	if err != nil {
 		return err
 	}
-	class, err := missingClass(cmd, s, o.Class)
+	class, missing, err := classOf(cmd, s, o.Class)
 	if err != nil {
 		return err
 	}
-	objects = append(class, objects...)
-	if f.dryRun {
+	if err := clusters.CheckVariables(class, o.Variables); err != nil {
+		return err
+	}
+	objects = append(missing, objects...)
+	switch f.dryRun {
+	case dryRunServer:
+		var copies []client.Object // without what the server fills in
+		for _, object := range objects {
+			copies = append(copies, object.DeepCopyObject().(client.Object))
+		}
+		if err := createAll(cmd, s, copies, client.DryRunAll); err != nil {
+			return err
+		}
+		return f.print(cmd, objects)
+	case dryRunClient:
+		if err := s.Get(cmd.Context(), s.key(o.Name), &clusterv1.Cluster{}); err == nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "There is a Cluster %s in namespace %s already: without --dry-run this fails.\n", o.Name, s.namespace)
+		}
 		return f.print(cmd, objects)
 	}
 	if err := createAll(cmd, s, objects); err != nil {
@@ -166,27 +199,32 @@ func defaultClass(cmd *cobra.Command, s *session) (string, error) {
 	return clusters.LocalClass, err
 }
 
-// missingClass returns the objects of the ClusterClass of the release when that is wanted
+// classOf returns a ClusterClass, and the objects of the one of the release when that is wanted
 // and is not there. Any other class is its author's.
-func missingClass(cmd *cobra.Command, s *session, name string) ([]client.Object, error) {
+func classOf(cmd *cobra.Command, s *session, name string) (*clusterv1.ClusterClass, []client.Object, error) {
 	class := &clusterv1.ClusterClass{}
 	err := s.Get(cmd.Context(), s.key(name), class)
 	if !apierrors.IsNotFound(err) {
-		return nil, err
+		return class, nil, err
 	}
 	if name != clusters.DefaultClass {
 		known, _ := classNames(cmd, s, nil)
-		return nil, fmt.Errorf("there is no ClusterClass %s in namespace %s; there are: %s", name, s.namespace, strings.Join(append(known, clusters.DefaultClass+" (created when it is missing)"), ", "))
+		return nil, nil, fmt.Errorf("there is no ClusterClass %s in namespace %s; there are: %s", name, s.namespace, strings.Join(append(known, clusters.DefaultClass+" (created when it is missing)"), ", "))
 	}
-	return clusters.Class(s.namespace)
+	missing, err := clusters.Class(s.namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	last := missing[len(missing)-1].(*unstructured.Unstructured)
+	return class, missing, runtime.DefaultUnstructuredConverter.FromUnstructured(last.Object, class)
 }
 
 // createAll creates objects in their order. Those that are there already are left alone, but
 // for the Cluster.
-func createAll(cmd *cobra.Command, s *session, objects []client.Object) error {
+func createAll(cmd *cobra.Command, s *session, objects []client.Object, options ...client.CreateOption) error {
 	for _, object := range objects {
 		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
-		err := s.Create(cmd.Context(), object)
+		err := s.Create(cmd.Context(), object, options...)
 		switch {
 		case apierrors.IsAlreadyExists(err) && kind == "Cluster":
 			return fmt.Errorf("there is a Cluster %s in namespace %s already; `%s cluster scale` and `cluster upgrade` change it", name, s.namespace, cmd.Root().CommandPath())
@@ -195,7 +233,11 @@ func createAll(cmd *cobra.Command, s *session, objects []client.Object) error {
 		case err != nil:
 			return fmt.Errorf("create %s %s: %w", kind, name, err)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s created\n", kind, name)
+		how := ""
+		if len(options) > 0 {
+			how = " (server dry run)"
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s created%s\n", kind, name, how)
 	}
 	return nil
 }

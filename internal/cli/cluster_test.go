@@ -115,7 +115,21 @@ func TestClusterCreate(t *testing.T) {
 	if err := json.Unmarshal([]byte(u.must(append(args, "--dry-run", "-o", "json")...)), &list); err != nil || len(list.Items) != strings.Count(printed, "\nkind: ") {
 		t.Errorf("as JSON: %v, %d objects of %d", err, len(list.Items), strings.Count(printed, "\nkind: "))
 	}
+	u.refused("--set: ClusterClass slipway has no variable bogus; it has ", append(args, "--set", "bogus=1", "--dry-run")...)
+	u.refused(`--dry-run "all": want none or client or server`, append(args, "--dry-run=all")...)
+	if checked := u.must(append(args, "--dry-run=server")...); !strings.Contains(checked, "kind: Cluster\n") || u.count(classKind) != 0 {
+		t.Errorf("the server's dry run made %d classes:\n%s", u.count(classKind), checked)
+	}
 	out := u.must(args...)
+	note, again := &bytes.Buffer{}, plugin()
+	again.SetOut(&bytes.Buffer{})
+	again.SetErr(note)
+	again.SetArgs(u.args(append(args, "--dry-run")...))
+	if err := again.ExecuteContext(t.Context()); err != nil || !strings.HasPrefix(note.String(), "There is a Cluster prod in namespace "+u.namespace+" already") {
+		t.Errorf("the dry run of a Cluster that exists: %v\n%s", err, note)
+	}
+	u.refused("there is a Cluster prod", append(args, "--dry-run=server")...)
+	u.refused("has no variable bogus", "create", "other", "--endpoint", "192.0.2.101", "--set", "bogus=1")
 	if !strings.Contains(out, "prod") || u.count(classKind) != 1 || u.count(setKind) != 1 || u.count(checkKind) != 1 {
 		t.Errorf("made %d classes, %d resource sets, %d health checks:\n%s", u.count(classKind), u.count(setKind), u.count(checkKind), out)
 	}

@@ -52,7 +52,7 @@ func Root(p Program) *cobra.Command {
 		own = p.Commands()
 	}
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Commands:"}, &cobra.Group{ID: "more", Title: "Other commands:"})
-	use := []*cobra.Command{statusCommand(&p), doctorCommand(&p), clusterCommand(&p), kubeconfigCommand(&p), hostCommand(&p, own.Host), bundleCommand(&p), approveCommand(&p), lifecycleCommand(&p), uiCommand(&p), checkCommand(&p)}
+	use := []*cobra.Command{statusCommand(&p), doctorCommand(&p), eventsCommand(&p), clusterCommand(&p), kubeconfigCommand(&p), hostCommand(&p, own.Host), bundleCommand(&p), approveCommand(&p), lifecycleCommand(&p), uiCommand(&p), checkCommand(&p)}
 	for _, command := range append(use, own.Use...) {
 		command.GroupID = "use"
 		root.AddCommand(command)

@@ -3,12 +3,16 @@ package clusters
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -39,4 +43,26 @@ func Class(namespace string) ([]client.Object, error) {
 		}
 		all = append(all, object)
 	}
+}
+
+// CheckVariables refuses a variable, as NAME=VALUE, that a ClusterClass does not have. Values are checked by the API
+// server. A class that has not been reconciled yet has the variables of its spec.
+func CheckVariables(class *clusterv1.ClusterClass, variables []string) error {
+	var known []string
+	for i := range class.Status.Variables {
+		known = append(known, class.Status.Variables[i].Name)
+	}
+	for i := range class.Spec.Variables {
+		if name := class.Spec.Variables[i].Name; !slices.Contains(known, name) {
+			known = append(known, name)
+		}
+	}
+	for _, variable := range variables {
+		name, _, _ := strings.Cut(variable, "=")
+		if !slices.Contains(known, name) {
+			slices.Sort(known)
+			return invalid("--set", "ClusterClass %s has no variable %s; it has %s", class.Name, name, cmp.Or(strings.Join(known, ", "), "none"))
+		}
+	}
+	return nil
 }

@@ -31,6 +31,7 @@ var outputs = map[string]string{
 	"slipway cluster scale":         "[]internal/clusters.State",
 	"slipway cluster upgrade":       "[]internal/clusters.State",
 	"slipway doctor":                "internal/doctor.Report",
+	"slipway events":                "[]internal/cli.eventRow",
 	"slipway extension init":        "internal/cli.projectResult.out",
 	"slipway host add":              "[]internal/provision.Result",
 	"slipway host approve":          "[]internal/cli.approvedHost",

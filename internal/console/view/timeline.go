@@ -103,19 +103,35 @@ func (t *Timeline) Latest(n int) []Event {
 	return latest
 }
 
+// Matching are all events that a filter leaves, the newest first.
+func (t *Timeline) Matching(filter EventFilter) []Event {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var found []Event
+	for _, e := range t.matching(filter) {
+		found = append(found, e.Event)
+	}
+	return found
+}
+
+func (t *Timeline) matching(filter EventFilter) []*entry {
+	if !filter.Warnings && filter.Text == "" {
+		return t.ordered
+	}
+	var found []*entry
+	for _, e := range t.ordered {
+		if filter.shows(&e.Event) {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
 // Events shows what a filter leaves.
 func (t *Timeline) Events(filter EventFilter) Events {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	shown := t.ordered
-	if filter.Warnings || filter.Text != "" {
-		shown = nil
-		for _, e := range t.ordered {
-			if filter.shows(&e.Event) {
-				shown = append(shown, e)
-			}
-		}
-	}
+	shown := t.matching(filter)
 	v := Events{Filter: filter, Total: len(t.ordered), Warnings: t.warnings}
 	shown, v.Pager = paged(shown, filter.Page)
 	for _, e := range shown {
