@@ -30,7 +30,7 @@ var parts = []part{
 	{"sdk", []string{"sdk", "internal/extensionproject", "internal/hookdocs"}},
 	{"lifecycle", []string{"cmd/slipway-lifecycle", "internal/lifecycle"}},
 	{"operators", []string{"cmd/kubectl-slipway", "cmd/slipway-bundle", "internal/change", "internal/cli", "internal/clusters", "internal/console",
-		"internal/doctor", "internal/enroll", "internal/management", "internal/provision", "internal/redact", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/text"}},
+		"internal/display", "internal/doctor", "internal/enroll", "internal/management", "internal/provision", "internal/redact", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/text"}},
 	{"providerlint", []string{"internal/providercheck"}},
 	{"plane", []string{"plane", "nodebundle", "release"}},
 	{"generators", []string{"hack", "config/crd/gen", "plane/internal/manifests/gen"}},
