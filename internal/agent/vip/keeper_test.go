@@ -108,13 +108,13 @@ func TestRestartedAgentKeepsTheAddress(t *testing.T) {
 }
 
 // A host that gets another name, with or without a restart of its agent, or the name of another host of the control
-// plane, is never a second holder. The address is held again as soon as after a takeover.
+// plane, never has it beside another. The address answers again as soon as after a takeover.
 func TestRenamedHost(t *testing.T) {
 	for name, rename := range map[string]func(m, other *machine){
-		"the holder, restarted":     func(m, _ *machine) { m.candidate.Identity = "renamed_1"; m.start() },
-		"the holder":                func(m, _ *machine) { m.candidate.Identity = "renamed_1" },
-		"the holder, as another":    func(m, other *machine) { m.candidate.Identity = other.candidate.Identity },
-		"another, as the holder":    func(m, other *machine) { other.candidate.Identity = m.candidate.Identity },
+		"the elected, restarted":    func(m, _ *machine) { m.candidate.Identity = "renamed_1"; m.start() },
+		"the elected":               func(m, _ *machine) { m.candidate.Identity = "renamed_1" },
+		"the elected, as another":   func(m, other *machine) { m.candidate.Identity = other.candidate.Identity },
+		"another, as the elected":   func(m, other *machine) { other.candidate.Identity = m.candidate.Identity },
 		"another, restarted, as it": func(m, other *machine) { other.candidate.Identity = m.candidate.Identity; other.start() },
 		"both, by each other's": func(m, other *machine) {
 			m.candidate.Identity, other.candidate.Identity = other.candidate.Identity, m.candidate.Identity

@@ -221,7 +221,7 @@ func (r *Reconciler) takeSpare(ctx context.Context, s *scope, request placement.
 }
 
 // reserveSpare reserves the best host of those that are neither rejected nor being claimed; nil
-// when there is none. Machines that need not leave a host to anybody may reserve it first.
+// when there is none. Machines without such a control plane may reserve it first.
 func (r *Reconciler) reserveSpare(of query, rejected map[*infrav1.Host]bool) (*infrav1.Host, placement.Result) {
 	r.spares.Lock()
 	defer r.spares.Unlock()

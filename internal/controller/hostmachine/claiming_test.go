@@ -490,7 +490,7 @@ func (c *claiming) controlPlaneWaits() {
 }
 
 // A worker claims one of the hosts that its control plane can spare, and says why not otherwise. Where none
-// fits it does not ask what the control plane lacks.
+// fits it does not read what the control plane lacks.
 func TestSpareHosts(t *testing.T) {
 	a, b, d := aHost("a"), aHost("b"), aHost("d")
 	away := func(h *infrav1.Host) { h.Status.Conditions = nil }
@@ -498,14 +498,14 @@ func TestSpareHosts(t *testing.T) {
 		hosts []*infrav1.Host
 		// change is made after the ranking.
 		change func(*claiming)
-		// taken is how many hosts the machine has, and free how many may be reserved afterwards.
-		taken, free   int
+		// has is how many hosts the machine has, and free how many may be reserved afterwards.
+		has, free     int
 		held, refused bool
 		// gets are the hosts that are read live.
 		gets int
 	}{
-		"one":                         {hosts: []*infrav1.Host{a, b, d}, taken: 1, free: 2, gets: 1},
-		"the best is away":            {hosts: []*infrav1.Host{a, b, aHost("d", away)}, taken: 1, free: 2, gets: 2},
+		"one":                         {hosts: []*infrav1.Host{a, b, d}, has: 1, free: 2, gets: 1},
+		"the best is away":            {hosts: []*infrav1.Host{a, b, aHost("d", away)}, has: 1, free: 2, gets: 2},
 		"none":                        {hosts: []*infrav1.Host{a}, change: func(c *claiming) { c.cached = shows(a) }, held: true, free: 3},
 		"none but those that are not": {hosts: []*infrav1.Host{aHost("a", away), aHost("b", away), aHost("d", away)}, held: true, free: 3, gets: 2},
 		"not claimed":                 {hosts: []*infrav1.Host{a, b, d}, change: func(c *claiming) { c.fails["update"] = errBroken }, refused: true, free: 3, gets: 1},
@@ -525,7 +525,7 @@ func TestSpareHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := c.takeOf(t.Context(), c.scope, request, rankingOf(t, request, c.cached))
-			if (got.host != nil) != (tc.taken > 0) || got.held != tc.held || (got.err != nil) != tc.refused || tc.held != (c.scope.waiting != nil) {
+			if (got.host != nil) != (tc.has > 0) || got.held != tc.held || (got.err != nil) != tc.refused || tc.held != (c.scope.waiting != nil) {
 				t.Errorf("host %v, held %t, error %v, waiting %+v", got.host, got.held, got.err, c.scope.waiting)
 			}
 			if c.calls["live get"] != tc.gets || (c.calls["list of others"] > 0) == (len(c.cached) == 0) {
@@ -537,14 +537,14 @@ func TestSpareHosts(t *testing.T) {
 					free++
 				}
 			}
-			if free != tc.free || len(c.carriers()) != tc.taken {
+			if free != tc.free || len(c.carriers()) != tc.has {
 				t.Errorf("%d hosts are free, want %d; %q carry the claim", free, tc.free, c.carriers())
 			}
 		})
 	}
 }
 
-// What made the Machine is read past the cache before the intent; a claim that follows at once does not read it
+// What made the Machine is read live before the intent; a claim that follows at once does not read it
 // again, and one that waited for a host does.
 func TestMakerIsReadOnce(t *testing.T) {
 	for _, tc := range []struct {

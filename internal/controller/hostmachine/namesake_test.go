@@ -10,7 +10,7 @@ import (
 )
 
 // Clusters of one name in two namespaces have nothing to do with each other, and neither have their hosts and
-// machines of one name: each has its own init host, whose right nobody of the other ends, and workers leave hosts to
+// machines of one name: each has its own init host, whose right nobody of the other ends, and workers wait for
 // their own control plane only.
 func TestClustersOfOneName(t *testing.T) {
 	w := newWorld(t)
@@ -33,7 +33,7 @@ func TestClustersOfOneName(t *testing.T) {
 	assertInitializes(t, there, ptr.To(false))
 	assertInitializes(t, here, ptr.To(true))
 
-	// A machine of the other control plane waits for a host: the worker here leaves it none.
+	// A machine of the other control plane waits for a host: the worker here need not wait.
 	other.machine("m3", controlPlane)
 	w.host("host-3")
 	if m, _ := w.reconcile(w.machine("worker")); m.Status.HostRef.Name != "host-3" {

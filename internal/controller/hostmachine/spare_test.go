@@ -68,7 +68,7 @@ func (c *lateClock) Now() time.Time {
 	return c.Clock.Now()
 }
 
-// A host that a machine of another Cluster reserves between the choice and the reservation is left to that one.
+// A host that a machine of another Cluster reserves between the choice and the reservation stays with that one.
 func TestChosenHostIsReservedMeanwhile(t *testing.T) {
 	requirements, err := placement.Parse(placement.Request{})
 	if err != nil {
