@@ -116,6 +116,9 @@ func validPlan(_ context.Context, h *handler) outcome {
 		return outcome{err: err}
 	}
 	from, target := request.FromControlPlaneKubernetesVersion, request.ToKubernetesVersion
+	if len(response.ControlPlaneUpgrades) == 0 && from != target {
+		return warned("there are no steps: Cluster API refuses the upgrade from %s to %s", from, target)
+	}
 	if err := validSteps(response.ControlPlaneUpgrades, from, target, 1); err != nil {
 		return failed("controlPlaneUpgrades: %w", err)
 	}

@@ -297,7 +297,7 @@ func TestCarelessAnswers(t *testing.T) {
 		`FAIL variables/h: variables[0] (a): schema.openAPIV3Schema.type is ""`:        variables(`{"name":"a","schema":{"openAPIV3Schema":{}}}`),
 		`FAIL variables/h: variables[0] (a): schema.openAPIV3Schema.items.type is "s"`: variables(`{"name":"a","schema":{"openAPIV3Schema":{"type":"array","items":{"type":"s"}}}}`),
 		"ok   variables/h": variables(`{"name":"a","schema":{"openAPIV3Schema":{"type":"object","properties":{"b":{"x-kubernetes-int-or-string":true}}}}}`),
-		"FAIL upgrade plan/h: controlPlaneUpgrades: the steps end with v1.35.4, want v1.36.3":      plan(``, ``),
+		"warn upgrade plan/h: there are no steps: Cluster API refuses the upgrade from v1.35.4":    plan(``, ``),
 		"FAIL upgrade plan/h: controlPlaneUpgrades: the steps end with v1.36.0":                    plan(`{"version":"v1.36.0"}`, ``),
 		"FAIL upgrade plan/h: controlPlaneUpgrades: [1] is v1.35.9, which is not above v1.36.0":    plan(`{"version":"v1.36.0"},{"version":"v1.35.9"},{"version":"v1.36.3"}`, ``),
 		"FAIL upgrade plan/h: controlPlaneUpgrades: [0] is v1.37.1: from v1.35.4 it skips a minor": plan(`{"version":"v1.37.1"},{"version":"v1.36.3"}`, ``),
