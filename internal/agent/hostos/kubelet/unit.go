@@ -78,7 +78,7 @@ type Services struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	mu   sync.Mutex
+	mu sync.Mutex
 	// down is when a unit ended, and up when it was seen to run after that.
 	down map[string]metav1.Time
 	up   map[string]time.Time
