@@ -14,6 +14,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/console/view"
 	"github.com/slipway-dev/slipway/internal/display"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // eventRow is an event as `events` shows it.
@@ -103,7 +104,7 @@ func printEvents(page *display.Page, rows []eventRow, _ bool) error {
 		object := display.Cell{Text: r.Kind + "/" + r.Name}
 		t.Rows = append(t.Rows, display.Row{Cells: append([]display.Cell{
 			{Text: duration.HumanDuration(max(0, now.Sub(r.Time)))}, {Text: r.Type, Role: role}, {Text: r.Namespace}, object,
-		}, display.Texts(cmp.Or(r.Reason, "-"), fmt.Sprint(r.Count), oneLine(r.Message))...)})
+		}, display.Texts(cmp.Or(r.Reason, "-"), fmt.Sprint(r.Count), text.OneLine(r.Message))...)})
 	}
 	page.Table(t)
 	return nil

@@ -33,7 +33,7 @@ var _ = register(Check{
 			case unwell != nil && (trouble == nil || unwell.Reason == infrav1.NodeDeletedReason):
 				f := atHostMachine(m, Error).of(unwell).describe()
 				if unwell.Reason == infrav1.NodeDeletedReason {
-					f = f.next(registerAgain)
+					f = registerAgain(f, m)
 				}
 				return f, true
 			case trouble == nil || trouble.NoNetwork || unwell == nil && ready == nil:
@@ -52,8 +52,14 @@ var _ = register(Check{
 	},
 })
 
-// registerAgain has a kubelet make its Node, which it does when it starts.
-const registerAgain = "on the host: systemctl restart kubelet"
+// registerAgain names the reboot with which a kubelet makes its Node once more: it does so with no
+// other start.
+func registerAgain(f Finding, m *infrav1.HostMachine) Finding {
+	if m.Status.HostRef.Name == "" {
+		return f.describe()
+	}
+	return f.next("slipway host reboot %s -n %s", m.Status.HostRef.Name, m.Namespace)
+}
 
 // troubled is the finding of a Node in trouble.
 func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *NodeTrouble) Finding {
@@ -64,7 +70,7 @@ func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *NodeTrouble) Finding
 	}
 	switch {
 	case trouble.Deleted:
-		return f.next(registerAgain)
+		return registerAgain(f, m)
 	case trouble.Node == "" || f.Cluster == "":
 		return f.describe()
 	}

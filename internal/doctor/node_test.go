@@ -47,7 +47,7 @@ var _ = add([]testCase{
 	}, []want{{"NodeUnwell", Error, machine1, 3 * time.Hour, "Node h1 is not healthy: Node.DiskPressure: kubelet has disk pressure", "describe node h1"}}},
 	{"a Node was deleted a moment ago", func(s *Snapshot) {
 		unready(s, time.Second, clusterv1.MachineNodeDeletedReason, "Node h1 has been deleted while the Machine still exists")
-	}, []want{{"NodeUnwell", Note, machine1, time.Second, "Node h1 has been deleted", "on the host: systemctl restart kubelet"}}},
+	}, []want{{"NodeUnwell", Note, machine1, time.Second, "Node h1 has been deleted", "slipway host reboot h1 -n "}}},
 	{"a host has had no Node for minutes", func(s *Snapshot) {
 		s.Machines[0].Status.NodeRef.Name = ""
 		unready(s, 9*time.Hour, clusterv1.MachineNodeInspectionFailedReason, "Waiting for a Node with spec.providerID slipway:///prod/h1 to exist")
