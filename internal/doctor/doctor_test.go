@@ -365,6 +365,12 @@ var cases = []testCase{
 		s.Hosts[0].Status.ObservedOperation.State, s.Hosts[0].Status.ObservedOperation.Message = infrav1.OperationFailed, "kubeadm says no"
 		set(&s.Hosts[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostBootstrapFailedReason, "")
 	}, []want{{"OperationFailed", Error, h1, 3 * time.Hour, "kubeadm says no", "kubectl delete machine a-1 -n prod"}}},
+	{"an upgrade failed", func(s *Snapshot) {
+		failedUpgrade(s, "KubeadmUpgradeFailed")
+	}, []want{{"OperationFailed", Error, h1, 3 * time.Hour, "says no", "slipway host reboot h1 -n prod"}}},
+	{"an upgrade was refused", func(s *Snapshot) {
+		failedUpgrade(s, configurationRefused)
+	}, []want{{"OperationFailed", Error, h1, 3 * time.Hour, "says no", "kubectl describe hostmachine a-1 -n prod"}}},
 	{"a machine lost its host", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineHostLostReason, "lost")
 	}, []want{{"MachineLostHost", Error, machine1, 3 * time.Hour, "lost", "kubectl delete machine a-1 -n prod"}}},
@@ -834,4 +840,13 @@ func TestRender(t *testing.T) {
 	if Render(nothing, Diagnose(healthy()), false); nothing.String() != want {
 		t.Errorf("%q, want %q", nothing.String(), want)
 	}
+}
+
+// failedUpgrade has the upgrade of the first host fail for a reason of its agent.
+func failedUpgrade(s *Snapshot, reason string) {
+	h := s.Hosts[0]
+	h.Spec.Desired.Phase = infrav1.HostDesiredUpgraded
+	op := h.Status.ObservedOperation
+	op.Phase, op.State, op.Reason, op.Message = infrav1.HostDesiredUpgraded, infrav1.OperationFailed, reason, "says no"
+	set(&h.Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.UpgradeFailedReason, "")
 }

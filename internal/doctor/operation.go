@@ -9,6 +9,9 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
+// configurationRefused is the agent's reason for an upgrade that was refused before anything was changed.
+const configurationRefused = "ConfigurationRefused"
+
 var _ = register(Check{
 	Layer:  Claim + 3,
 	Name:   "OperationFailed",
@@ -25,6 +28,8 @@ var _ = register(Check{
 			switch machine := machines[client.ObjectKey{Namespace: h.Namespace, Name: h.Spec.Claim.MachineName}]; {
 			case state.Reason == infrav1.HostBootstrapFailedReason && machine != nil:
 				f = f.next("kubectl delete machine %s -n %s", machine.Name, machine.Namespace)
+			case host.Observed(h) != nil && host.Observed(h).Reason == configurationRefused:
+				// A reboot ends the node, and changes nothing about the configuration.
 			case state.Reason == infrav1.UpgradeFailedReason || state.Reason == infrav1.HostRebootFailedReason:
 				f = f.next("slipway host reboot %s -n %s", h.Name, h.Namespace)
 			}

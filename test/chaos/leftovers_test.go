@@ -235,6 +235,9 @@ func (p *plane) sweepOne(ctx context.Context, l left) finding {
 	if err != nil {
 		return finding{err: client.IgnoreNotFound(err)} // one that is gone is enrolled again
 	}
+	if h.GetDeletionTimestamp() != nil {
+		return finding{} // its message is about the deletion; once it is gone, it is enrolled again
+	}
 	phase, claim := infrav1.HostPhase(field(h, "status", "phase")), field(h, "spec", "claim", "claimID")
 	quarantined := phase == infrav1.HostPhaseQuarantined
 	if !quarantined && (claim == l.claim || claim == "" && phase != infrav1.HostPhaseAvailable) {

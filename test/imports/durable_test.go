@@ -60,7 +60,7 @@ var callRules = map[string]callRule{
 				of == "durable" && slices.Contains([]string{"Link", "Mkdir", "Remove", "RemoveAll", "Replace", "Stream", "Write", "WriteFrom", "WriteJSON"}, method)
 			return changes && slices.ContainsFunc(call.Args, namesHost)
 		},
-		byHand: map[string]string{"internal/agent/effects/reset/host.go": "settings of the kernel", "internal/agent/effects/reset/devices.go": "devices that the kernel removes"},
+		byHand: map[string]string{"internal/agent/effects/reset/settings.go": "settings of the kernel", "internal/agent/effects/reset/devices.go": "devices that the kernel removes"},
 	},
 }
 

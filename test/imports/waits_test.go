@@ -57,7 +57,7 @@ var timed = map[string]struct {
 	"plane/internal/up/process_test.go":                           {1, "as above"},
 	"sdk/client/blame_test.go":                                    {1, "as above"},
 	"sdk/client/peer_test.go":                                     {6, "peers that send, or end, a while later"},
-	"sdk/conformance/conformance_test.go":                         {2, "an extension that is slow is the subject"},
+	"sdk/conformance/conformance_test.go":                         {3, "an extension that is slow is the subject"},
 	"test/areas/run.go":                                           {1, "reports"},
 	"test/conformance/clusterctl/move_test.go":                    {1, "a move is held up for as long as that"},
 	"test/conformance/mutation/generate.go":                       {2, "reports, and ends a mutant that hangs"},
