@@ -29,9 +29,9 @@ func clusterCommand(p *Program) *cobra.Command {
 }
 
 // getCluster reads the Cluster that a user names.
-func getCluster(cmd *cobra.Command, s *session, name string) (*clusterv1.Cluster, error) {
+func getCluster(ctx context.Context, cmd *cobra.Command, s *session, name string) (*clusterv1.Cluster, error) {
 	cluster := &clusterv1.Cluster{}
-	err := s.Get(cmd.Context(), s.key(name), cluster)
+	err := s.Get(ctx, s.key(name), cluster)
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("there is no Cluster %s in namespace %s; `%s cluster get -A` shows the clusters", name, s.namespace, cmd.Root().CommandPath())
 	}
@@ -89,7 +89,7 @@ func clusterRows(ctx context.Context, cmd *cobra.Command, s *session, scope stat
 	states := status.Judge(o)
 	rows := []clusterRow{}
 	for _, name := range names {
-		cluster, err := getCluster(cmd, s, name)
+		cluster, err := getCluster(ctx, cmd, s, name)
 		if err != nil {
 			return nil, err
 		}

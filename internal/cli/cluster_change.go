@@ -85,7 +85,7 @@ block it like any other change of the version; --wait shows what it waits for.`,
 // change changes the Cluster as it is now: what others change meanwhile is a conflict, and
 // looked at again.
 func (f *clusterChangeFlags) change(cmd *cobra.Command, s *session, name string, to clusters.Change) error {
-	cluster, err := getCluster(cmd, s, name)
+	cluster, err := getCluster(cmd.Context(), cmd, s, name)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ deletion. It asks first, unless --yes is given.`,
 		Example: "  slipway cluster delete test --wait",
 		Args:    cobra.ExactArgs(1),
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
-			cluster, err := getCluster(cmd, s, args[0])
+			cluster, err := getCluster(cmd.Context(), cmd, s, args[0])
 			if err != nil {
 				return err
 			}

@@ -423,7 +423,7 @@ func TestDrainLetsHandlersEnd(t *testing.T) {
 	poll.Until(t, "the server takes no more connections", func() error {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(ext.URL, "https://"))
 		if err != nil {
-			return nil
+			return nil //nolint:nilerr // refused, as it should be
 		}
 		return errors.Join(conn.Close(), errors.New("it still does"))
 	})

@@ -50,7 +50,7 @@ func (c Cleaner) settings() (entries, error) {
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o600 != 0o600 || unix.Access(path, unix.W_OK) != nil {
 			return
 		}
-		value, err := os.ReadFile(path) //nolint:gosec // only the kernel makes files there
+		value, err := os.ReadFile(path)
 		if err != nil || len(value) > maxSetting {
 			return
 		}
@@ -65,7 +65,7 @@ func (c Cleaner) settings() (entries, error) {
 		if name := strings.TrimPrefix(strings.TrimPrefix(path, top), "/"); err == nil && !d.IsDir() && !volatileSetting(name) {
 			look(name)
 		}
-		return nil //nolint:nilerr // as above
+		return nil // what cannot be read has gone
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the settings of the kernel: %w", err)

@@ -23,6 +23,7 @@ func misplaced(source string, settings *config.Config) *tokens.Token {
 		case tokens.VariableBegin, tokens.BlockBegin:
 			tag = grammar{last: at.Type}
 			continue
+		default:
 		}
 		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(source[:at.Pos], " \t"))
 		first, _ := utf8.DecodeRuneInString(source[at.Pos:])
@@ -69,17 +70,29 @@ func (g *grammar) takes(at *tokens.Token) bool {
 	switch {
 	case g.unknown:
 		return true
-	case g.last == tokens.Pipe || test && !g.test:
-		if at.Type != tokens.Name && (!test || at.Type != tokens.In) {
-			return false
-		}
-	case g.last == tokens.Dot && at.Type != tokens.Name && at.Type != tokens.Integer:
+	case !g.isNameWhereDue(at.Type, test):
 		return false
-	}
-	if g.last == tokens.Not && g.isValue {
+	case g.last == tokens.Not && g.isValue:
 		g.isValue = false
 		return at.Type == tokens.In // "a not in b"
+	default:
+		return g.takesToken(at, test)
 	}
+}
+
+// isNameWhereDue holds that a filter, a test and an attribute have a name.
+func (g *grammar) isNameWhereDue(kind tokens.Type, test bool) bool {
+	switch {
+	case g.last == tokens.Pipe || test && !g.test:
+		return kind == tokens.Name || test && kind == tokens.In
+	case g.last == tokens.Dot:
+		return kind == tokens.Name || kind == tokens.Integer
+	default:
+		return true
+	}
+}
+
+func (g *grammar) takesToken(at *tokens.Token, test bool) bool {
 	switch at.Type {
 	case tokens.Name:
 		return g.name(at.Val, test)
@@ -99,8 +112,9 @@ func (g *grammar) takes(at *tokens.Token) bool {
 		return g.closes(at.Type)
 	case tokens.VariableEnd, tokens.BlockEnd:
 		return g.isValue && len(g.open) == 0 || g.alone && g.last == tokens.Name
+	default:
+		return g.operator(at.Type)
 	}
-	return g.operator(at.Type)
 }
 
 func (g *grammar) name(name string, test bool) bool {
@@ -175,6 +189,7 @@ func (g *grammar) operator(kind tokens.Type) bool {
 		return g.last == tokens.Name && (len(g.open) == 0 || inner.within && inner.closing == tokens.RightParenthesis)
 	case tokens.Semicolon:
 		return false
+	default:
+		return wasValue && !slices.Contains([]tokens.Type{tokens.RawBegin, tokens.RawEnd}, kind)
 	}
-	return wasValue && !slices.Contains([]tokens.Type{tokens.RawBegin, tokens.RawEnd}, kind)
 }
