@@ -26,14 +26,14 @@ func planeRows(p Plane) []display.Row {
 	row := func(name, text string, role display.Role) display.Row {
 		return display.Row{Cells: []display.Cell{{Text: name}, {Text: text, Role: role}}}
 	}
-	switch {
-	case p.PID == 0 && p.Ready:
+	if p.PID == 0 && p.Ready {
 		return []display.Row{row("MANAGEMENT CLUSTER", strings.TrimSpace(p.Context+" "+p.Server), "")}
-	case !p.Ready:
-		return []display.Row{row("PLANE", "not ready: "+p.Message, Bad)}
 	}
-	rows := []display.Row{row("PLANE", fmt.Sprintf("ready (pid %d, %s)", p.PID, p.Server), OK)}
-	if p.Crashes != nil {
+	rows := []display.Row{row("PLANE", "not ready: "+p.Message, Bad)}
+	if p.Ready {
+		rows = []display.Row{row("PLANE", fmt.Sprintf("ready (pid %d, %s)", p.PID, p.Server), OK)}
+	}
+	if p.Ready && p.Crashes != nil {
 		rows = append(rows, row("  crashed", p.Crashes.Summary(time.Now()), Wait))
 	}
 	if p.Service != "" {

@@ -103,6 +103,8 @@ var neverLeft = map[string]string{
 	"ipvs":       "no program of the hosts makes a service, and kernels without IPVS are common",
 	"fou":        "no program of the hosts opens a port for it, and kernels without FoU are common",
 	"device":     "local hosts share the machine's",
+	"binfmt":     "local hosts share the machine's",
+	"hostname":   "a renamed host is what tests of a node's identity are about",
 	"image":      "goes with policy Full alone",
 	"log":        "goes with policy Full alone",
 }
