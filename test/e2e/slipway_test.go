@@ -171,8 +171,21 @@ func (p *plane) eventually(what string, missing func(status) string) status {
 		for range shown { // until its program has ended
 		}
 	}()
-	why, last := "no status", status{}
-	for last = range shown {
+	// The status is shown when it changes; what else is looked at changes without it.
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	why, last, known, more := "no status", status{}, false, true
+	for more {
+		select {
+		case is, open := <-shown:
+			if more = open; open {
+				last, known = is, true
+			}
+		case <-again.C:
+		}
+		if !known {
+			continue
+		}
 		if why = missing(last); why == "" {
 			p.t.Logf("%s: %.1fs", what, time.Since(begin).Seconds())
 			return last

@@ -68,6 +68,7 @@ var timed = map[string]struct {
 	"test/e2e/controlplane_test.go":                               {2, "a promise to users; nothing else runs then"},
 	"test/e2e/controlplaneupgrade_test.go":                        {2, "measures a gap, and reads a journal often"},
 	"test/e2e/follow_test.go":                                     {1, "the pause of a poll without a test"},
+	"test/e2e/slipway_test.go":                                    {1, "objects change that no status shows"},
 	"test/e2e/starts_test.go":                                     {1, "reports"},
 	"test/e2e/upgrade_test.go":                                    {1, "reads a journal often"},
 	"test/live/turn.go":                                           {1, "the pause of a poll for a place"},
