@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -126,7 +125,7 @@ func (w *watcher) show(r result) error {
 func (w *watcher) draw(r result) error {
 	page, err := r.page(w.out, w.output)
 	if err != nil {
-		return errors.Join(err)
+		return err
 	}
 	text, more := page.Rows()
 	if more > 0 {

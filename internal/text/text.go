@@ -5,10 +5,18 @@ package text
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // OneLine joins the lines and words of a text by single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// Printable is OneLine of what programs and devices say: what is no UTF-8 is dropped, and what cannot be
+// printed is a space.
+func Printable(s string) string {
+	words := strings.FieldsFunc(strings.ToValidUTF8(s, ""), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
+	return strings.Join(words, " ")
+}
 
 // List names the first items of a list, and counts the rest: "a, b and 3 more".
 func List(items []string, most int) string {

@@ -18,8 +18,6 @@ const (
 	// registerTimeout bounds the wait for a kubelet that kubeadm has started.
 	registerTimeout = time.Minute
 	registerPause   = 200 * time.Millisecond
-	// foreignTries bounds how often a Node of an earlier machine is met in a row, a minute or more apart.
-	foreignTries = 20
 )
 
 // registered waits until the kubelet has registered its Node, and from then on keeps
@@ -33,7 +31,7 @@ func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap
 	case err != nil || node == nil:
 		return err
 	case foreign(node.Spec.ProviderID, requested.ProviderID):
-		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryWhenAccepted, Tries: foreignTries, Message: "Node " + node.Name +
+		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryWhenAccepted, Tries: operation.PatientTries, Message: "Node " + node.Name +
 			" is still that of an earlier machine on this host (" + node.Spec.ProviderID + "), which Cluster API failed to delete in time; delete it in this " +
 			"cluster by `kubectl delete node " + node.Name + "`, and the host tries again by itself"}
 	}

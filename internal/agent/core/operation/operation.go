@@ -83,6 +83,10 @@ const (
 	RetryWhenAccepted
 )
 
+// PatientTries of RetryWhenAccepted last more than a quarter of an hour, three times the longest
+// node-monitor-grace-period that is common.
+const PatientTries = 20
+
 // Error is a failure of an operation that can be told to the user: it never
 // holds output of commands or content of files.
 type Error struct {

@@ -113,10 +113,6 @@ type refusal struct {
 	means string
 }
 
-// patientTries last more than a quarter of an hour, three times the longest node-monitor-grace-period
-// that is common.
-const patientTries = 20
-
 var (
 	// noAnswer ends an error of a client that got no answer, or that of a server which cannot give one. A
 	// name that does not exist, a certificate and an answer such as 403 are not among them.
@@ -128,13 +124,13 @@ var (
 	refusals = []refusal{
 		{
 			line:   regexp.MustCompile(`error execution phase kubelet-start: a Node with name "[^"]+" and status "Ready" already exists in the cluster`),
-			reason: operation.ReasonNodeExists, tries: patientTries,
+			reason: operation.ReasonNodeExists, tries: operation.PatientTries,
 			means: "no kubelet runs on this host, so if the Node is of an earlier try, the cluster finds within minutes that it is not Ready, and the next try succeeds; " +
 				"if another machine has this name, rename one of the two",
 		},
 		{
 			line:   regexp.MustCompile(`error execution phase preflight: .*could not find a JWS signature in the cluster-info ConfigMap for token ID`),
-			reason: operation.ReasonBootstrapTokenUnknown, tries: patientTries,
+			reason: operation.ReasonBootstrapTokenUnknown, tries: operation.PatientTries,
 			means: "the cluster does not know the bootstrap token (yet); each try reads the bootstrap data anew",
 		},
 		{

@@ -12,12 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 const (
@@ -208,8 +208,8 @@ func lastError(log string) string {
 		Err string `json:"err"`
 	}
 	if quoted := errorText.FindStringSubmatch(line); quoted != nil {
-		if text, err := strconv.Unquote(quoted[1]); err == nil {
-			line = text
+		if unquoted, err := strconv.Unquote(quoted[1]); err == nil {
+			line = unquoted
 		}
 	} else if json.Unmarshal([]byte(line), &entry) == nil && entry.Err != "" {
 		line = entry.Err
@@ -217,6 +217,5 @@ func lastError(log string) string {
 	if line == "" {
 		return "it did not say why"
 	}
-	words := strings.FieldsFunc(strings.ToValidUTF8(line, ""), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
-	return operation.Truncate(strings.Join(words, " "), maxError)
+	return operation.Truncate(text.Printable(line), maxError)
 }

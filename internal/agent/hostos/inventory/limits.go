@@ -3,7 +3,8 @@ package inventory
 import (
 	"math"
 	"strings"
-	"unicode"
+
+	texts "github.com/slipway-dev/slipway/internal/text"
 )
 
 // Limits of the API, in characters: api/v1beta2/hardware_types.go. Lists are cut in the report.
@@ -22,8 +23,7 @@ const (
 
 // text is what firmware or a device says as one line of at most so many characters.
 func text(said string, most int) string {
-	words := strings.FieldsFunc(strings.ToValidUTF8(said, ""), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
-	runes := []rune(strings.Join(words, " "))
+	runes := []rune(texts.Printable(said))
 	return strings.TrimSpace(string(runes[:min(len(runes), most)]))
 }
 
