@@ -246,15 +246,15 @@ func (r *Reconciler) takeReserved(ctx context.Context, s *scope, of query, h *in
 	if err == nil && reason == "" {
 		live, err = r.take(ctx, s, live)
 	}
-	// A hook that holds back the claim leaves live nil; the host of an earlier attempt is another one.
-	held := err == nil && reason == "" && live == nil
-	if err != nil || reason != "" || held || live.Name != h.Name {
+	// An error, or a hook that holds back the claim, leaves live nil; the host of an earlier attempt is
+	// another one.
+	if live == nil || reason != "" || live.Name != h.Name {
 		r.reservations.end(free)
 	}
-	if err != nil || reason == "" {
-		return outcome{host: live, held: held, err: err}
+	if reason != "" {
+		return outcome{rejected: []placement.Verdict{{Host: h, Reason: reason}}}
 	}
-	return outcome{rejected: []placement.Verdict{{Host: h, Reason: reason}}}
+	return outcome{host: live, held: err == nil && live == nil, err: err}
 }
 
 // judgeLive reads the host past the cache and says why it doesn't fit after all.
