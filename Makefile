@@ -365,16 +365,13 @@ bench-peer: envtest ## Build upstream's in-memory provider, which bench-scale me
 # The key that signs a release; RELEASE_KEY= leaves it unsigned
 RELEASE_KEY ?= $(HOST_BUNDLE_KEY)
 
-packages: ## Write the deb and the rpm of slipway-agent into bin/packages
-	@$(call build,.,slipway-agent,$(LDFLAGS))
-	@cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
-	@$(BIN)/release -source $(ROOT) -out $(BIN)/packages -version $(VERSION) -epoch $$(git log -1 --format=%ct) -architectures $$(go env GOARCH) -agent $(BIN)/slipway-agent
+packages: binaries ## Write the deb and the rpm of slipway and of slipway-agent into bin/packages
+	@cd release && GOWORK=off go run . -source $(ROOT) -out $(BIN)/packages -version $(VERSION) -epoch $$(git log -1 --format=%ct) -architectures $$(go env GOARCH) -packages $(BIN)
 
-release: ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles
+release: manifests ## Write the release of VERSION into out/: clusterctl's repository, binaries, image archives, SBOMs, checksums signed with RELEASE_KEY; HOST_BUNDLE=bin/hostbundle adds host bundles, NODE_BUNDLE=bin/bundle what local hosts boot with
 	@$(bundle_tool)
 	@[ -z "$(RELEASE_KEY)" ] || { $(call own_key,RELEASE_KEY); }
-	cd release && GOWORK=off $(GO_BUILD) -o $(BIN)/release .
-	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(BIN)/release -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)" -key "$(RELEASE_KEY)"
+	cd release && SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} GOWORK=off go run . -source $(ROOT) -out $(ROOT)/out -version $(VERSION) -host-bundle "$(HOST_BUNDLE)" -node-bundle "$(NODE_BUNDLE)" -kubernetes-flags "$(bundle_k8s_ldflags)" -key "$(RELEASE_KEY)"
 
 ##@ Help
 

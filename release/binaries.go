@@ -29,7 +29,7 @@ var beside = map[string]string{
 func (r *release) buildBinaries(ctx context.Context) error {
 	for _, p := range programs {
 		for _, on := range r.platforms(p) {
-			if err := r.build(ctx, p.name, on); err != nil {
+			if err := r.build(ctx, p, on); err != nil {
 				return err
 			}
 		}
@@ -42,14 +42,17 @@ func (r *release) buildBinaries(ctx context.Context) error {
 	return nil
 }
 
-func (r *release) build(ctx context.Context, name string, on platform) error {
+func (r *release) build(ctx context.Context, p program, on platform) error {
 	ldflags := fmt.Sprintf("-s -w -X %s=%s", versionVariable, r.version)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", r.binary(name, on), "./cmd/"+name)
-	cmd.Dir = r.source
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, "hack", "root.work"), "CGO_ENABLED=0", "GOOS="+on.system, "GOARCH="+on.arch)
+	if p.from == plane {
+		ldflags += " " + r.kubernetes
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", ldflags, "-o", r.binary(p.name, on), p.from.packages+p.name)
+	cmd.Dir = filepath.Join(r.source, filepath.FromSlash(p.from.module))
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(r.source, filepath.FromSlash(p.from.file)), "CGO_ENABLED=0", "GOOS="+on.system, "GOARCH="+on.arch)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("build %s for %s/%s: %w", name, on.system, on.arch, err)
+		return fmt.Errorf("build %s for %s/%s: %w", p.name, on.system, on.arch, err)
 	}
 	return nil
 }

@@ -2,7 +2,7 @@
 //
 //	repository/infrastructure-slipway/<version>/   what clusterctl reads: components, metadata, templates
 //	repository/runtime-extension-slipway-lifecycle/<version>/   likewise of the lifecycle engine: components, metadata
-//	assets/                                        the files of both providers again, flat as a release of GitHub has them; agent (deb and rpm, too), manager, lifecycle engine, systemd unit, ExtensionConfig, image archives, SBOMs, plugin of kubectl, alerts, dashboards, host bundles
+//	assets/                                        the files of both providers again, flat as a release of GitHub has them; the plane and its node bundle (archive, deb, rpm), agent (deb and rpm, too), slipway-bundle, manager, lifecycle engine, systemd unit, ExtensionConfig, image archives, SBOMs, plugin of kubectl, alerts, dashboards, host bundles
 //	SHA256SUMS                                     of every file above
 //	SHA256SUMS.note                                the same with the version, signed; see slipway-bundle verify
 //

@@ -22,6 +22,11 @@ var licenceFile = regexp.MustCompile(`(?i)^(?:licen[cs]e|copying)(?:[-._].*)?$`)
 // known, so that its names stand for all it says. It is the least that pkg.go.dev takes.
 const covered = 75
 
+// byNotice are the licences of modules that have them in the notices of their files alone.
+var byNotice = map[string]string{
+	"github.com/ajeddeloh/go-json": "BSD-3-Clause", // a copy of Go's encoding/json, with Go's notice
+}
+
 // licencesOf are the SPDX identifiers of the licences in the root of a module. It is an
 // error not to find one: a bill of materials that leaves it out is no answer to whoever
 // asks.
@@ -94,4 +99,16 @@ func (s sources) of(path, version string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(s.cache, escapedPath+"@"+escapedVersion), nil
+}
+
+// licencesOf are the licences of a module.
+func (s sources) licencesOf(path, version string) (*cdx.Licenses, error) {
+	if id, ok := byNotice[path]; ok {
+		return &cdx.Licenses{{License: &cdx.License{ID: id}}}, nil
+	}
+	dir, err := s.of(path, version)
+	if err != nil {
+		return nil, err
+	}
+	return licencesOf(dir)
 }

@@ -37,7 +37,9 @@ func run(ctx context.Context, args []string) error {
 	archs := flags.String("architectures", strings.Join(allArchitectures, ","), "what to build for")
 	installable := flags.Bool("installable", false, "write only what clusterctl and kubectl install, for tests that do")
 	hostBundle := flags.String("host-bundle", "", "directory with signed host bundles to release along, such as bin/hostbundle")
-	packed := flags.String("agent", "", "write only the packages of this slipway-agent, for the architecture that it was built for, which -architectures names")
+	nodeBundle := flags.String("node-bundle", "", "directory of a node bundle to release along, such as bin/bundle")
+	kubernetes := flags.String("kubernetes-flags", "", "flags of the linker by which the plane's programs tell the version of Kubernetes in them")
+	built := flags.String("packages", "", "write only packages, of the programs in this directory, for the architecture that they were built for, which -architectures names")
 	key := flags.String("key", "", "file with the private key, as slipway-bundle keygen writes it, that signs the checksums; none when empty")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -46,9 +48,10 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	r.hostBundle, r.key, r.installable = *hostBundle, *key, *installable
-	if *packed != "" {
-		return r.pack(*packed)
+	r.hostBundle, r.nodeBundle, r.kubernetes, r.key, r.installable = *hostBundle, *nodeBundle, *kubernetes, *key, *installable
+	if *built != "" {
+		r.built = *built
+		return r.packOnly(ctx)
 	}
 	return r.write(ctx)
 }

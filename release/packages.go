@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/goreleaser/nfpm/v2"
 	_ "github.com/goreleaser/nfpm/v2/deb" // registers itself
@@ -20,38 +23,52 @@ const (
 	byHand, packaged = "/usr/local/bin/" + agent, "/usr/bin/" + agent
 )
 
-// packageFormat is a format of packages, by nfpm's name of it.
-type packageFormat struct {
-	name string
-	// recommends are what preflight asks for and a machine may lack, by its distributions' names.
-	recommends []string
+// pkg is what a package manager installs at once.
+type pkg struct {
+	name, summary, description string
+	// recommends are packages that make it more useful, by the format whose distributions name
+	// them so.
+	recommends map[string][]string
+	// files, by their absolute paths.
+	files []entry
+	// scripts is the directory of its postinstall.sh, preremove.sh and postremove.sh, those that
+	// there are, in config.
+	scripts string
 }
 
-var packageFormats = []packageFormat{
-	{"deb", []string{"conntrack", "ethtool", "iproute2", "iptables", "mount", "nftables"}},
-	{"rpm", []string{"conntrack-tools", "ethtool", "iproute", "iptables-nft", "nftables", "util-linux"}},
+// packageFormats by nfpm's names of them.
+var packageFormats = []string{"deb", "rpm"}
+
+// machineTools are what preflight asks for and a machine may lack.
+var machineTools = map[string][]string{
+	"deb": {"conntrack", "ethtool", "iproute2", "iptables", "mount", "nftables"},
+	"rpm": {"conntrack-tools", "ethtool", "iproute", "iptables-nft", "nftables", "util-linux"},
 }
 
-// writePackages packs the agents of the release for the package managers of machines. They
-// start nothing: a host enrolls when it is told where.
+// writePackages packs the agent and the plane for the package managers of machines.
 func (r *release) writePackages(context.Context) error {
-	return r.packInto(r.assets(), func(arch string) string { return r.binary(agent, platform{"linux", arch}) })
+	for _, arch := range r.architectures {
+		if err := errors.Join(r.packAgent(arch), r.pack(r.planePackage(arch), arch)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// pack writes the packages of one agent, beside nothing else.
-func (r *release) pack(program string) error {
+// packOnly writes the packages of programs that are built, beside nothing else.
+func (r *release) packOnly(ctx context.Context) error {
 	if len(r.architectures) != 1 {
-		return fmt.Errorf("-agent %s is for one architecture, and -architectures names %d", program, len(r.architectures))
+		return fmt.Errorf("-packages %s has programs for one architecture, and -architectures names %d", r.built, len(r.architectures))
 	}
 	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return err
 	}
-	return r.packInto(r.out, func(string) string { return program })
+	return r.writePackages(ctx)
 }
 
-// packInto writes the packages of all formats and architectures into a directory; program is
-// the agent for an architecture.
-func (r *release) packInto(to string, program func(arch string) string) error {
+// packAgent writes the packages of an agent. They start nothing: a host enrolls when it is told
+// where.
+func (r *release) packAgent(arch string) error {
 	dir, err := os.MkdirTemp("", "slipway-packages")
 	if err != nil {
 		return err
@@ -61,15 +78,14 @@ func (r *release) packInto(to string, program func(arch string) string) error {
 	if err != nil {
 		return err
 	}
-	for _, arch := range r.architectures {
-		for _, format := range packageFormats {
-			file := filepath.Join(to, agent+"-linux-"+arch+"."+format.name)
-			if err := r.writePackage(format, arch, unit, program(arch), file); err != nil {
-				return fmt.Errorf("%s for %s: %w", format.name, arch, err)
-			}
-		}
-	}
-	return nil
+	return r.pack(pkg{
+		name: agent, summary: "Make this machine a host of Cluster API", recommends: machineTools, scripts: "agent/package",
+		description: "Agent of the infrastructure provider Slipway. Enroll the machine with `slipway-agent join`.",
+		files: []entry{
+			{packaged, r.binary(agent, platform{"linux", arch}), 0o755},
+			{"/usr/lib/systemd/system/" + agent + ".service", unit, 0o644},
+		},
+	}, arch)
 }
 
 // packagedUnit writes the agent's unit into a directory, with the agent where a package has it.
@@ -86,34 +102,41 @@ func (r *release) packagedUnit(dir string) (path string, _ error) {
 	return path, os.WriteFile(path, bytes.Replace(content, start, []byte("ExecStart="+packaged+" "), 1), 0o644)
 }
 
-// writePackage packs a program and its unit.
-func (r *release) writePackage(format packageFormat, arch, unit, program, to string) (err error) {
-	script := func(name string) string { return filepath.Join(r.source, "config", "agent", "package", name) }
-	file := func(from, to string, mode os.FileMode) *nfpmfiles.Content {
-		return &nfpmfiles.Content{Source: from, Destination: to, FileInfo: &nfpmfiles.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.time}}
+// pack writes a package in all formats.
+func (r *release) pack(p pkg, arch string) error {
+	for _, format := range packageFormats {
+		if err := r.writePackage(p, format, arch, filepath.Join(r.assets(), p.name+"-linux-"+arch+"."+format)); err != nil {
+			return fmt.Errorf("%s of %s for %s: %w", format, p.name, arch, err)
+		}
 	}
-	info := nfpm.WithDefaults(&nfpm.Info{
-		Name: agent, Arch: arch, Platform: "linux", Version: r.version, MTime: r.time, DisableGlobbing: true,
-		Section: "admin", Priority: "optional", Maintainer: "The Slipway maintainers <" + homepage + ">", Homepage: homepage, License: "Apache-2.0",
-		Description: "Make this machine a host of Cluster API\nAgent of the infrastructure provider Slipway. Enroll the machine with `slipway-agent join`.",
-		Overridables: nfpm.Overridables{
-			Recommends: format.recommends,
-			Contents: nfpmfiles.Contents{
-				file(program, packaged, 0o755),
-				file(unit, "/usr/lib/systemd/system/"+agent+".service", 0o644),
-				// rpm removes the directories that are named
-				{Type: nfpmfiles.TypeDir, Destination: "/usr/share/doc/" + agent, FileInfo: &nfpmfiles.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: r.time}},
-				file(filepath.Join(r.source, "LICENSE"), "/usr/share/doc/"+agent+"/copyright", 0o644),
-			},
-			Scripts: nfpm.Scripts{PostInstall: script("postinstall.sh"), PreRemove: script("preremove.sh"), PostRemove: script("postremove.sh")},
-			RPM:     nfpm.RPM{BuildHost: "localhost", Summary: "Make this machine a host of Cluster API"},
-		},
-	})
-	packager, err := nfpm.Get(format.name)
+	return nil
+}
+
+func (r *release) writePackage(p pkg, format, arch, to string) (err error) {
+	scripts, err := r.scripts(p)
 	if err != nil {
 		return err
 	}
-	if err := nfpm.PrepareForPackager(info, format.name); err != nil {
+	doc := "/usr/share/doc/" + p.name
+	files := append(slices.Clone(p.files),
+		// rpm removes the directories that are named
+		entry{doc, "", fs.ModeDir | 0o755}, entry{doc + "/copyright", filepath.Join(r.source, "LICENSE"), 0o644})
+	info := nfpm.WithDefaults(&nfpm.Info{
+		Name: p.name, Arch: arch, Platform: "linux", Version: r.version, MTime: r.time, DisableGlobbing: true,
+		Section: "admin", Priority: "optional", Maintainer: "The Slipway maintainers <" + homepage + ">", Homepage: homepage, License: "Apache-2.0",
+		Description: p.summary + "\n" + p.description,
+		Overridables: nfpm.Overridables{
+			Recommends: p.recommends[format],
+			Contents:   r.contents(files),
+			Scripts:    scripts,
+			RPM:        nfpm.RPM{BuildHost: "localhost", Summary: p.summary},
+		},
+	})
+	packager, err := nfpm.Get(format)
+	if err != nil {
+		return err
+	}
+	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return err
 	}
 	f, err := os.Create(to)
@@ -126,4 +149,37 @@ func (r *release) writePackage(format packageFormat, arch, unit, program, to str
 		}
 	}()
 	return packager.Package(info, f)
+}
+
+// contents are entries as nfpm takes them: root's, and as old as the release.
+func (r *release) contents(entries []entry) (contents nfpmfiles.Contents) {
+	for _, e := range entries {
+		content := &nfpmfiles.Content{Source: e.from, Destination: e.name, FileInfo: &nfpmfiles.ContentFileInfo{Owner: "root", Group: "root", Mode: e.mode.Perm(), MTime: r.time}}
+		switch e.mode.Type() {
+		case fs.ModeDir:
+			content.Type, content.Source = nfpmfiles.TypeDir, ""
+		case fs.ModeSymlink:
+			content.Type = nfpmfiles.TypeSymlink
+		default:
+		}
+		contents = append(contents, content)
+	}
+	return contents
+}
+
+// scripts are those of a package that there are.
+func (r *release) scripts(p pkg) (all nfpm.Scripts, _ error) {
+	if p.scripts == "" {
+		return all, nil
+	}
+	for name, of := range map[string]*string{"postinstall.sh": &all.PostInstall, "preremove.sh": &all.PreRemove, "postremove.sh": &all.PostRemove} {
+		path := filepath.Join(r.source, "config", filepath.FromSlash(p.scripts), name)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return all, err
+		}
+		*of = path
+	}
+	return all, nil
 }

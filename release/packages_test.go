@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,15 +14,15 @@ import (
 // packageManager installs and removes a format of packages.
 type packageManager struct {
 	format, program string
-	// list prints the files of a package file, install installs it, and remove and purge take the
-	// installed one away.
+	// list prints the files of a package file, install installs it, and remove and purge, followed
+	// by its name, take it away.
 	list, install, remove, purge string
 }
 
 var packageManagers = []packageManager{
-	{"deb", "dpkg", "dpkg-deb --fsys-tarfile %s | tar -t | sed 's/^[.]//' | grep -v '/$'", "dpkg --install %s", "dpkg --remove slipway-agent", "dpkg --purge slipway-agent"},
+	{"deb", "dpkg", "dpkg-deb --fsys-tarfile %s | tar -t | sed 's/^[.]//' | grep -v '/$'", "dpkg --install %s", "dpkg --remove", "dpkg --purge"},
 	// rpm of Debian wants to be told that it is not the package manager of the machine.
-	{"rpm", "rpm", "rpm -qp --list %s | grep -vx /usr/share/doc/slipway-agent", "rpm --force-debian --install --nodeps %s", "rpm --force-debian --erase --nodeps slipway-agent", ""},
+	{"rpm", "rpm", "rpm -qp --list %s | grep -vxE '/usr/lib/slipway|/usr/share/doc/[^/]*'", "rpm --force-debian --install --nodeps %s", "rpm --force-debian --erase --nodeps", ""},
 }
 
 // machineScript makes a machine of a mount namespace: the files of this one, on which nothing
@@ -33,9 +34,10 @@ mount -t overlay overlay -o lowerdir=/,upperdir="$1/upper",workdir="$1/work" "$1
 cd "$1/root"
 mount --rbind /proc proc
 mount --rbind /dev dev
+mount --rbind /sys sys
 mount -t tmpfs tmpfs run
 mkdir -p run/systemd/system
-rm -rf etc/slipway etc/kubernetes var/lib/kubelet var/lib/slipway* opt/slipway usr/local/bin/slipway-agent
+rm -rf etc/slipway etc/kubernetes var/lib/kubelet var/lib/slipway* opt/slipway usr/local/bin/slipway-agent usr/lib/slipway
 rm -f usr/bin/systemctl
 printf '#!/bin/sh\necho "$*" >>/run/systemctl.log\n' >usr/bin/systemctl
 chmod 0755 usr/bin/systemctl
@@ -45,12 +47,12 @@ exec env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin chroo
 // everything prints all that a package could leave behind, but for what managers keep for themselves.
 const everything = `find /etc /opt /usr /var/lib /var/log -xdev | grep -vE '^/(var/(lib|log)/(dpkg|rpm)|etc/ld.so.cache|var/log/(alternatives|dpkg).log)' | sort`
 
-// lifeScript is the life of a package on a machine: installed, kept on a node, and gone.
-func lifeScript(m packageManager, file, version string) string {
-	gone := m.purge
-	if gone == "" {
+// lifeOfAgent is the life of its package on a machine: installed, kept on a node, and gone.
+func lifeOfAgent(m packageManager, file, version string) string {
+	remove, gone := m.remove+" slipway-agent", m.purge+" slipway-agent"
+	if m.purge == "" {
 		// what only a person may take away then
-		gone = m.remove + "; rm -r /etc/slipway /var/lib/slipway-agent"
+		gone = remove + "; rm -r /etc/slipway /var/lib/slipway-agent"
 	}
 	return fmt.Sprintf(`%[1]s >/run/before
 %[2]s >&2
@@ -78,30 +80,72 @@ grep -q 'disable --now slipway-agent.service' /run/systemctl.log
 %[5]s >&2
 %[1]s >/run/after
 diff /run/before /run/after
-`, everything, fmt.Sprintf(m.install, file), version, m.remove, gone)
+`, everything, fmt.Sprintf(m.install, file), version, remove, gone)
+}
+
+// lifeOfPlane is the life of its package on a machine: a plane comes up from what the package
+// brought, which cannot be removed meanwhile, and nothing is left.
+func lifeOfPlane(m packageManager, file, version string) string {
+	remove := m.remove + " slipway"
+	return fmt.Sprintf(`%[1]s >/run/before
+%[2]s >&2
+grep -qx "try-restart slipway-plane-\*.service" /run/systemctl.log
+[ "$(command -v slipway)" = /usr/bin/slipway ]
+slipway version | grep -F '%[3]s' | grep -qF 'kube-apiserver v1.99.0'
+
+export SLIPWAY_STATE_DIR=/run/planetest-release
+trap 'slipway down --purge --yes >&2' EXIT
+slipway up --name planetest-release --hosts 0 --no-cluster --fast --api-port "$(shuf -i 20000-30000 -n 1)" >&2
+slipway status >/run/status
+grep -q ready /run/status || { cat /run/status >&2; exit 1; }
+if %[4]s >/run/refused 2>&1; then echo 'a plane that runs lost its program' >&2; exit 1; fi
+grep -q 'a plane runs (pid' /run/refused || { cat /run/refused >&2; exit 1; }
+slipway down --purge --yes >&2
+trap - EXIT
+
+mkdir -p /etc/systemd/system
+echo 'ExecStart=/usr/lib/slipway/slipway serve' >/etc/systemd/system/slipway-plane-prod.service
+if %[4]s >/run/refused 2>&1; then echo 'a service lost its program' >&2; exit 1; fi
+grep -q 'a plane is the service slipway-plane-prod.service' /run/refused || { cat /run/refused >&2; exit 1; }
+rm /etc/systemd/system/slipway-plane-prod.service
+
+%[4]s >&2
+[ ! -e /usr/lib/slipway ]
+%[5]s >&2
+%[1]s >/run/after
+diff /run/before /run/after
+`, everything, fmt.Sprintf(m.install, file), version, remove, cmp.Or(m.purge, "true")+" slipway")
 }
 
 // checkPackages installs and removes the packages with the package managers of distributions.
 func checkPackages(t *testing.T, r *release) {
-	for _, m := range packageManagers {
-		t.Run(m.format, func(t *testing.T) {
-			file := r.binary(agent, platform{"linux", runtime.GOARCH}) + "." + m.format
-			if _, err := exec.LookPath(m.program); err != nil {
-				t.Skipf("there is no %s here", m.program)
-			}
-			list, err := exec.CommandContext(t.Context(), "sh", "-c", fmt.Sprintf(m.list, file)).CombinedOutput()
-			const want = "/usr/bin/slipway-agent\n/usr/lib/systemd/system/slipway-agent.service\n/usr/share/doc/slipway-agent/copyright\n"
-			if err != nil || string(list) != want {
-				t.Errorf("it has %s, %v; want %s", list, err, want)
-			}
-			if os.Geteuid() != 0 {
-				t.Skip("needs root to install it")
-			}
-			cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-c", machineScript, "sh", t.TempDir(), lifeScript(m, file, r.version))
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
-			}
-		})
+	for _, p := range []struct {
+		name, files string
+		life        func(packageManager, string, string) string
+	}{
+		{agent, "/usr/bin/slipway-agent\n/usr/lib/systemd/system/slipway-agent.service\n/usr/share/doc/slipway-agent/copyright\n", lifeOfAgent},
+		{planeProgram, "/usr/bin/slipway\n/usr/lib/slipway/LICENSE\n/usr/lib/slipway/slipway\n/usr/lib/slipway/slipway-agent\n/usr/lib/slipway/slipway-lifecycle\n" +
+			"/usr/lib/slipway/slipway-sandbox\n/usr/share/doc/slipway/copyright\n", lifeOfPlane},
+	} {
+		for _, m := range packageManagers {
+			t.Run(p.name+" "+m.format, func(t *testing.T) {
+				file := filepath.Join(r.assets(), p.name+"-linux-"+runtime.GOARCH+"."+m.format)
+				if _, err := exec.LookPath(m.program); err != nil {
+					t.Skipf("there is no %s here", m.program)
+				}
+				list, err := exec.CommandContext(t.Context(), "sh", "-c", fmt.Sprintf(m.list, file)).CombinedOutput()
+				if err != nil || string(list) != p.files {
+					t.Errorf("it has %s, %v; want %s", list, err, p.files)
+				}
+				if os.Geteuid() != 0 {
+					t.Skip("needs root to install it")
+				}
+				cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-c", machineScript, "sh", t.TempDir(), p.life(m, file, r.version))
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
 	}
 }
 

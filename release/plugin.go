@@ -1,12 +1,8 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,41 +89,8 @@ func (r *release) pluginArchive(on platform) string { return r.binary(pluginProg
 
 // writePluginArchive returns the SHA-256 of what it wrote.
 func (r *release) writePluginArchive(on platform) (digest string, err error) {
-	f, err := os.Create(r.pluginArchive(on))
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
-	}()
-	sum := sha256.New()
-	compressed := gzip.NewWriter(io.MultiWriter(f, sum))
-	w := tar.NewWriter(compressed)
-	for _, file := range []struct {
-		name, from string
-		mode       int64
-	}{
+	return r.writeTarball(r.pluginArchive(on), []entry{
 		{"LICENSE", filepath.Join(r.source, "LICENSE"), 0o644},
 		{pluginProgram, r.binary(pluginProgram, on), 0o755},
-	} {
-		content, err := os.ReadFile(file.from)
-		if err != nil {
-			return "", err
-		}
-		if err := w.WriteHeader(&tar.Header{Name: file.name, Mode: file.mode, Size: int64(len(content)), ModTime: r.time, Typeflag: tar.TypeReg}); err != nil {
-			return "", err
-		}
-		if _, err := w.Write(content); err != nil {
-			return "", err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return "", err
-	}
-	if err := compressed.Close(); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -33,21 +34,38 @@ const imageRepository = "ghcr.io/slipway-dev/"
 // allArchitectures that are released for.
 var allArchitectures = []string{"amd64", "arm64"}
 
-// program is a binary of the root module.
+// program is a binary of this repository.
 type program struct {
 	name string
+	// from is where it is built.
+	from workspace
 	// systems that it is released for, as GOOS has them.
 	systems []string
 	// image says whether it is released as an image, too.
 	image bool
+	// packed says that it is released within the archive and the packages of the plane alone.
+	packed bool
 }
+
+// workspace is where a program is built: the directory of its module, where in it the packages of
+// programs are, and the file that has the versions which they are compiled with.
+type workspace struct{ module, packages, file string }
+
+var (
+	root       = workspace{".", "./cmd/", "hack/root.work"}
+	plane      = workspace{"plane", "./cmd/", "go.work"}
+	bundleTool = workspace{"cmd/slipway-bundle", "../", "hack/bundle.work"}
+)
 
 // What runs on hosts and in pods is for Linux, what people run for their machines.
 var programs = []program{
-	{name: "slipway-agent", systems: []string{"linux"}},
-	{name: "slipway-manager", systems: []string{"linux"}, image: true},
-	{name: "slipway-lifecycle", systems: []string{"linux"}, image: true},
-	{name: "kubectl-slipway", systems: []string{"linux", "darwin"}},
+	{name: "slipway-agent", from: root, systems: []string{"linux"}},
+	{name: "slipway-manager", from: root, systems: []string{"linux"}, image: true},
+	{name: "slipway-lifecycle", from: root, systems: []string{"linux"}, image: true},
+	{name: "kubectl-slipway", from: root, systems: []string{"linux", "darwin"}},
+	{name: "slipway-bundle", from: bundleTool, systems: []string{"linux", "darwin"}},
+	{name: "slipway", from: plane, systems: []string{"linux"}, packed: true},
+	{name: "slipway-sandbox", from: plane, systems: []string{"linux"}, packed: true},
 }
 
 // release is one release under way.
@@ -65,6 +83,15 @@ type release struct {
 	digests map[string]string
 	// hostBundle is a directory with host bundles to release along; none when empty.
 	hostBundle string
+	// nodeBundle is the directory of a node bundle to release along; none when empty.
+	nodeBundle string
+	// kubernetes are the linker's flags that tell the plane's programs which Kubernetes they are.
+	kubernetes string
+	// programs that are released in archives alone lie in this directory until the end.
+	programs string
+	// built is the directory of programs of which packages are made, and nothing else; all is built
+	// and released when empty.
+	built string
 }
 
 // step writes one part of the release.
@@ -79,6 +106,8 @@ var steps = []step{
 	{"binaries", (*release).buildBinaries, true},
 	{"images", (*release).writeImages, true},
 	{"packages", (*release).writePackages, false},
+	{"archives of the plane", (*release).writeArchives, false},
+	{"node bundle", (*release).writeNodeBundle, false},
 	{"host bundles", (*release).writeHostBundle, false},
 	{"plugin of kubectl", (*release).writePlugin, false},
 	{"SBOMs", (*release).writeSBOMs, false},
@@ -103,6 +132,11 @@ func (r *release) write(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
+	if r.programs, err = os.MkdirTemp("", "slipway-programs"); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(r.programs) }()
 	for _, s := range steps {
 		if r.installable && !s.installable {
 			continue
@@ -124,7 +158,12 @@ func (r *release) dirs() []string {
 	return dirs
 }
 
-func (r *release) assets() string { return filepath.Join(r.out, "assets") }
+func (r *release) assets() string {
+	if r.built != "" {
+		return r.out
+	}
+	return filepath.Join(r.out, "assets")
+}
 
 func (r *release) repository(p repository) string {
 	return filepath.Join(r.out, "repository", p.label, r.version)
@@ -148,5 +187,12 @@ func (r *release) platforms(p program) []platform {
 }
 
 func (r *release) binary(name string, on platform) string {
-	return filepath.Join(r.assets(), name+"-"+on.system+"-"+on.arch)
+	if r.built != "" {
+		return filepath.Join(r.built, name)
+	}
+	dir := r.assets()
+	if slices.ContainsFunc(programs, func(p program) bool { return p.name == name && p.packed }) {
+		dir = r.programs
+	}
+	return filepath.Join(dir, name+"-"+on.system+"-"+on.arch)
 }

@@ -27,6 +27,7 @@ func build(t *testing.T) *release {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.kubernetes = "-X k8s.io/component-base/version.gitVersion=v1.99.0"
 	if err := r.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func (r *release) writeSBOM(from sources, name, binary string) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(binary + ".cdx.json")
+	f, err := os.Create(filepath.Join(r.assets(), filepath.Base(binary)+".cdx.json"))
 	if err != nil {
 		return err
 	}
@@ -91,11 +92,7 @@ func (r *release) billOf(from sources, name string, info *debug.BuildInfo) (*cdx
 }
 
 func library(from sources, path, version string) (cdx.Component, error) {
-	dir, err := from.of(path, version)
-	if err != nil {
-		return cdx.Component{}, err
-	}
-	licences, err := licencesOf(dir)
+	licences, err := from.licencesOf(path, version)
 	if err != nil {
 		return cdx.Component{}, fmt.Errorf("licence of %s: %w", path, err)
 	}

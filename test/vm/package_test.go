@@ -11,7 +11,7 @@ import (
 // of `slipway host token --join-command`. In the end the package is purged.
 func packaged(t *testing.T, l *life) {
 	m := l.machine
-	m.install(t)
+	m.install(t, agentPackage)
 	m.must(t, l.must(t, "host", "token", "vm-1", "--join-command")+"\nsystemctl enable --now slipway-agent")
 	l.eventually(t, availableTakes, "the packaged agent reports", "Provided", "", "get", "host", "vm-1", "--ignore-not-found", "-o", "jsonpath={.status.software.agentManagement}")
 	if got := m.must(t, "readlink /proc/$(systemctl show --property MainPID --value slipway-agent)/exe"); got != "/usr/bin/slipway-agent\n" {
@@ -20,7 +20,7 @@ func packaged(t *testing.T, l *life) {
 	if out, err := l.run("host", "remove", "vm-1", "--ssh", m.Address(), "--identity-file", m.IdentityFile, "--known-hosts", m.KnownHosts); err != nil {
 		t.Fatalf("host remove: %v\n%s", err, out)
 	}
-	m.purge(t, l.before)
+	m.purge(t, agentPackage, l.before)
 }
 
 // TestPackage has a machine with the package alone, which no management cluster knows: preflight
@@ -31,7 +31,7 @@ func TestPackage(t *testing.T) {
 	boot(t, m)
 	m.must(t, "systemctl is-system-running --wait || systemctl --failed")
 	before := snapshot(t, m)
-	m.install(t)
+	m.install(t, agentPackage)
 	for _, f := range m.findings(t, "container-runtime") {
 		if f.Level != "Error" || !strings.Contains(f.Remedy, "slipway-agent software install") {
 			t.Errorf("preflight finds %+v", f)
@@ -46,14 +46,16 @@ func TestPackage(t *testing.T) {
 	if state := m.must(t, "systemctl show --property ActiveState --value slipway-agent"); state == "failed\n" {
 		t.Errorf("systemd gave the agent up: %s", m.must(t, "systemctl status slipway-agent || true"))
 	}
-	m.purge(t, before)
+	m.purge(t, agentPackage, before)
 }
 
-// install installs Debian's package of the agent.
-func (m *Machine) install(t *testing.T) {
+const agentPackage = "slipway-agent"
+
+// install installs one of Debian's packages that the release has.
+func (m *Machine) install(t *testing.T, name string) {
 	t.Helper()
-	const file = "/root/slipway-agent.deb"
-	if err := m.Send(t.Context(), filepath.Join(binaries(), "packages", "slipway-agent-linux-"+runtime.GOARCH+".deb"), file); err != nil {
+	file := "/root/" + name + ".deb"
+	if err := m.Send(t.Context(), filepath.Join(binaries(), "packages", name+"-linux-"+runtime.GOARCH+".deb"), file); err != nil {
 		t.Fatal(err)
 	}
 	t.Log(m.must(t, "dpkg --install "+file+" && rm "+file))
@@ -61,9 +63,9 @@ func (m *Machine) install(t *testing.T) {
 
 // purge takes the package away, and all that was there only with it: what the machine was
 // before is compared with what it is.
-func (m *Machine) purge(t *testing.T, before Snapshot) {
+func (m *Machine) purge(t *testing.T, name string, before Snapshot) {
 	t.Helper()
-	t.Log(m.must(t, "dpkg --purge slipway-agent"))
+	t.Log(m.must(t, "dpkg --purge "+name))
 	for _, change := range snapshot(t, m).Since(before) {
 		if !strings.Contains(change, ": /var/lib/dpkg/") {
 			t.Error(change)

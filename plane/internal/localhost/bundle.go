@@ -9,7 +9,7 @@ import (
 )
 
 // ErrNoBundle means that the node bundle is not there or not complete.
-var ErrNoBundle = errors.New("no node bundle; run `make bundle` as root")
+var ErrNoBundle = errors.New("no node bundle: install slipway-node-bundle of the release, or run `make bundle` as root")
 
 // Bundle is the software of a host.
 type Bundle struct {

@@ -115,7 +115,7 @@ func (s *Session) controlPlanes(on int) int {
 func (s *Session) checkBundle() error {
 	for _, path := range []string{filepath.Join(s.Hosts.Bundle, "bundle.json"), s.Hosts.Sandbox, s.Hosts.Agent} {
 		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("%w: run `make build`, or name the node bundle with --bundle", err)
+			return fmt.Errorf("%w: local hosts need slipway-node-bundle of the release beside slipway, or `make build` in the source tree; --bundle names another directory", err)
 		}
 	}
 	bundle, err := localhost.LoadBundle(s.Hosts.Bundle)
