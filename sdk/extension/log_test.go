@@ -64,12 +64,13 @@ func (h *heard) with(message string) []map[string]any {
 func (h *heard) wait(message, text string) {
 	h.t.Helper()
 	poll.Until(h.t, fmt.Sprintf("a line %q tells of %q", message, text), func() error {
-		for _, line := range h.with(message) {
+		found := h.with(message)
+		for _, line := range found {
 			if strings.Contains(fmt.Sprint(line["error"], line["err"]), text) {
 				return nil
 			}
 		}
-		return fmt.Errorf("none does: %v", h.lines)
+		return fmt.Errorf("none does: %v", found)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -295,19 +296,19 @@ func TestEnds(t *testing.T) {
 			p.gone = true
 		},
 	} {
-		p, ended := &played{request: request(infrav1.HostLogKubelet, following)}, false
+		p, ended := &played{request: request(infrav1.HostLogKubelet, following)}, atomic.Bool{}
 		p.run(t, func(ctx context.Context, _ Query, each func([]byte, int)) error {
 			for ctx.Err() == nil {
 				each([]byte("a"), 0)
 				time.Sleep(time.Second)
 			}
-			ended = true
+			ended.Store(true)
 			return context.Cause(ctx)
 		}, func(a *Answerer) {
 			time.Sleep(10 * time.Second)
 			end(p, a)
 			time.Sleep(5 * time.Second)
-			if !ended {
+			if !ended.Load() {
 				t.Errorf("%s: the log is read still", name)
 			}
 		})
