@@ -61,7 +61,7 @@ func (s *scope) observe() (pool.Pool, error) {
 // carryOut brings the pool nearer to its size, version and revision.
 func (r *Reconciler) carryOut(ctx context.Context, s *scope) error {
 	plan, err := reconciler.Replan(s.makePlan, func(p pool.Plan) bool { return len(p.Steps) > 0 }, func() error { return r.readLive(ctx, s) })
-	if err != nil || len(plan.Steps) == 0 {
+	if err != nil {
 		return err
 	}
 	var create []pool.Step

@@ -1,6 +1,7 @@
 package hostmachinepool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,9 +12,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -33,7 +36,9 @@ type desk struct {
 	reads  int
 	// refuse is how the API server answers a write.
 	refuse error
-	events *events.FakeRecorder
+	// objects are those of the cache.
+	objects []client.Object
+	events  *events.FakeRecorder
 }
 
 const (
@@ -57,18 +62,18 @@ func member(p *infrav1.HostMachinePool, name string, change ...func(*infrav1.Hos
 func newDesk(t *testing.T, members ...func(*infrav1.HostMachine)) *desk {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(infrav1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), infrav1.AddToScheme(scheme), clusterv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	p := &infrav1.HostMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "workers", UID: "uid"}}
 	mp := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "workers"}}
 	mp.Spec.ClusterName, mp.Spec.Template.Spec.Version = "c", "v1.36.3"
-	objects := []client.Object{p, mp, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "c"}}}
-	for i, change := range members {
-		objects = append(objects, member(p, fmt.Sprint("m", i), change))
-	}
 	d := &desk{events: events.NewFakeRecorder(10)}
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	d.objects = []client.Object{p, mp, &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "c"}}}
+	for i, change := range members {
+		d.objects = append(d.objects, member(p, fmt.Sprint("m", i), change))
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(d.objects...).Build()
 	wrote := func(verb string, o client.Object) error {
 		d.writes = append(d.writes, verb+" "+strings.TrimSuffix(o.GetName(), "-"))
 		return d.refuse
@@ -93,13 +98,7 @@ func newDesk(t *testing.T, members ...func(*infrav1.HostMachine)) *desk {
 			return c.Delete(ctx, o, options...)
 		},
 	})
-	reader := interceptor.NewClient(c, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			d.reads++
-			return c.Get(ctx, key, o, options...)
-		},
-	})
-	d.Reconciler = &Reconciler{Client: writer, APIReader: reader, Recorder: d.events}
+	d.Reconciler = &Reconciler{Client: writer, APIReader: d.counted(c), Recorder: d.events, Clock: clocktesting.NewFakeClock(time.Unix(1, 0))}
 	d.scope = newScope(p, mp, nil)
 	d.scope.revision = revision
 	if err := d.scope.read(t.Context(), c); err != nil {
@@ -107,6 +106,16 @@ func newDesk(t *testing.T, members ...func(*infrav1.HostMachine)) *desk {
 	}
 	slices.SortFunc(d.scope.hostMachines, func(a, b infrav1.HostMachine) int { return strings.Compare(a.Name, b.Name) })
 	return d
+}
+
+// counted is a reader past the cache.
+func (d *desk) counted(c client.WithWatch) client.Reader {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			d.reads++
+			return c.Get(ctx, key, o, options...)
+		},
+	})
 }
 
 func (d *desk) stored(t *testing.T, name string) *infrav1.HostMachine {
@@ -126,11 +135,16 @@ func TestAlignWritesWhatDiffers(t *testing.T) {
 		member func(*infrav1.HostMachine)
 		scope  func(*scope)
 		writes int
+		// revision it has then, unless it is that of the pool.
+		revision string
 	}{
-		"as it is":                      {member: func(*infrav1.HostMachine) {}},
-		"of another revision":           {member: func(m *infrav1.HostMachine) { m.Labels[infrav1.RevisionLabel] = "r1" }},
-		"without one":                   {member: unlabelled, writes: 1},
-		"of another policy":             {member: func(m *infrav1.HostMachine) { m.Spec.ResetPolicy = infrav1.ResetPolicyManual }, writes: 1},
+		"as it is":            {member: func(*infrav1.HostMachine) {}},
+		"of another revision": {member: func(m *infrav1.HostMachine) { m.Labels[infrav1.RevisionLabel] = "r1" }},
+		"without one":         {member: unlabelled, writes: 1},
+		"of another policy":   {member: func(m *infrav1.HostMachine) { m.Spec.ResetPolicy = infrav1.ResetPolicyManual }, writes: 1},
+		"of another policy and revision": {member: func(m *infrav1.HostMachine) {
+			m.Labels[infrav1.RevisionLabel], m.Spec.ResetPolicy = "r1", infrav1.ResetPolicyManual
+		}, writes: 1, revision: "r1"},
 		"of no pool":                    {member: func(m *infrav1.HostMachine) { m.OwnerReferences = nil }, writes: 1},
 		"deleted":                       {member: func(m *infrav1.HostMachine) { unlabelled(m); deleted(m) }},
 		"the revision is not known":     {member: unlabelled, scope: func(s *scope) { s.revision = "" }},
@@ -154,7 +168,7 @@ func TestAlignWritesWhatDiffers(t *testing.T) {
 			if c.writes == 0 && after.ResourceVersion != before.ResourceVersion {
 				t.Errorf("changed to %+v", after)
 			}
-			if c.writes > 0 && (after.Labels[infrav1.RevisionLabel] != revision || len(after.OwnerReferences) != 1 || after.Spec.ResetPolicy != d.scope.pool.Spec.ResetPolicy) {
+			if c.writes > 0 && (after.Labels[infrav1.RevisionLabel] != cmp.Or(c.revision, revision) || len(after.OwnerReferences) != 1 || after.Spec.ResetPolicy != d.scope.pool.Spec.ResetPolicy) {
 				t.Errorf("aligned to %+v", after)
 			}
 		})
@@ -258,9 +272,21 @@ func TestCreatedMembersAreKnown(t *testing.T) {
 			t.Errorf("%d: %+v", i, m)
 		}
 	}
-	d.scope.pool.Labels = map[string]string{clusterv1.WatchLabel: "a"}
 	d.scope.pool.Spec.Spread = &infrav1.HostMachinePoolSpread{Key: "rack"}
+	if m := newHostMachine(d.scope, steps[0]); m.Spec.Spread != nil || !maps.Equal(m.Labels, map[string]string{
+		infrav1.RevisionLabel: revision, clusterv1.ClusterNameLabel: "c", clusterv1.MachinePoolNameLabel: "workers",
+	}) {
+		t.Errorf("%+v", m)
+	}
+	d.scope.pool.Labels = map[string]string{clusterv1.WatchLabel: "a"}
+	d.scope.pool.Spec.Placement.HostSelector, d.scope.pool.Spec.ResetPolicy = onRack.HostSelector, infrav1.ResetPolicyManual
 	m := newHostMachine(d.scope, steps[1])
+	if owner := (metav1.OwnerReference{APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: "workers", UID: "uid"}); !slices.Contains(m.OwnerReferences, owner) {
+		t.Errorf("owners %+v", m.OwnerReferences)
+	}
+	if m.Spec.HostSelector != onRack.HostSelector || m.Spec.ResetPolicy != infrav1.ResetPolicyManual {
+		t.Errorf("%+v", m.Spec)
+	}
 	want := map[string]string{infrav1.RevisionLabel: revision, clusterv1.WatchLabel: "a"}
 	maps.Copy(want, d.scope.memberLabels())
 	if !maps.Equal(m.Labels, want) || m.Spec.Spread == nil || m.Spec.Spread.Value != "x" || m.Spec.Version != "v1.36.3" || len(m.OwnerReferences) != 1 || len(m.Finalizers) != 1 {
@@ -280,11 +306,7 @@ func TestStepsAreReported(t *testing.T) {
 		{Action: pool.ActionDeleteHostMachine, Reason: "lost"}, {Action: pool.ActionUpgrade, Reason: "newer"}, {Action: pool.ActionMove, Reason: "silent"},
 	}
 	d.reportSteps(d.scope)
-	close(d.events.Events)
-	var got []string
-	for e := range d.events.Events {
-		got = append(got, e)
-	}
+	got := d.told()
 	want := []string{
 		"Normal ScaledUp Added 2 machines: two more", "Normal ScaledDown Removing 1 machines: old", "Normal ScaledDown Removing 1 machines: lost",
 		"Normal UpgradingInPlace Upgrading in place 1 machines: newer",
@@ -292,6 +314,19 @@ func TestStepsAreReported(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
+	d.scope.plan.Steps = d.scope.plan.Steps[5:]
+	d.reportSteps(d.scope)
+	if got := d.told(); len(got) != 0 {
+		t.Errorf("of a plan with nothing to report: %q", got)
+	}
+}
+
+// told are the events since the last call.
+func (d *desk) told() (all []string) {
+	for len(d.events.Events) > 0 {
+		all = append(all, <-d.events.Events)
+	}
+	return all
 }
 
 // TestPlansAreMadeOfWhatIsSeen: what a plan sees of the pool.
@@ -315,5 +350,17 @@ func TestPlansAreMadeOfWhatIsSeen(t *testing.T) {
 	s.pool.Spec.Spread, s.hosts = &infrav1.HostMachinePoolSpread{Key: "rack"}, nil
 	if seen, err = s.observe(); err != nil || !seen.Deleting || seen.Desired != 0 || seen.HardSpread || seen.FreeHosts != 0 {
 		t.Errorf("of a MachinePool that goes: %+v, %v", seen, err)
+	}
+	s.machinePool.DeletionTimestamp, s.pool.DeletionTimestamp = nil, s.machinePool.DeletionTimestamp
+	s.pool.Spec.Spread = nil
+	if seen, err = s.observe(); err != nil || !seen.Deleting || seen.Desired != 0 || seen.HardSpread {
+		t.Errorf("of a pool that goes: %+v, %v", seen, err)
+	}
+	s.pool.DeletionTimestamp, s.pool.Status.Ready = nil, true
+	s.machinePool.Annotations = map[string]string{clusterv1.ReplicasManagedByAnnotation: "autoscaler"}
+	s.pool.Spec.Strategy = infrav1.HostMachinePoolStrategy{Type: infrav1.RolloutTypeOnDelete}
+	want, err := pool.NewStrategy(s.pool.Spec.Strategy, 3)
+	if seen, again := s.observe(); err != nil || again != nil || !seen.External || seen.Strategy != want {
+		t.Errorf("of a pool whose replicas others manage: %+v, %v, %v", seen, err, again)
 	}
 }
