@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -114,7 +115,9 @@ func New(t testing.TB) *Host {
 		ConnectEtcd: func(*corev1.Pod) (reset.Etcd, error) { return h.Etcd, nil },
 	}
 	h.Executor = &effects.Executor{
-		Root: root, VIP: h.keeper, Log: log, Hostname: hostname, Interface: func() string { return "eth0" },
+		// As on a worker.
+		DeleteNode: func(context.Context, *corev1.Node) error { return fs.ErrNotExist },
+		Root:       root, VIP: h.keeper, Log: log, Hostname: hostname, Interface: func() string { return "eth0" },
 		Interfaces: h.Network.Interfaces, Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: root, Runner: h.Programs, Versions: versions, DrainTimeout: time.Minute, Log: log,

@@ -47,7 +47,7 @@ func (k Kubelets) Join(ctx context.Context, n Node) error {
 		return fmt.Errorf("register Node %s: %w", n.Name, err)
 	}
 	if created.Spec.ProviderID != n.ProviderID {
-		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryAfterReset, Message: "Node " + n.Name + " is still that of an earlier machine"}
+		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryWhenAccepted, Message: "Node " + n.Name + " is still that of an earlier machine"}
 	}
 	now := metav1.NewTime(time.Now())
 	created.Status.NodeInfo = corev1.NodeSystemInfo{

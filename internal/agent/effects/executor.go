@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/adopt"
@@ -55,6 +57,9 @@ type Executor struct {
 	Adopter  adopt.Adopter
 	Upgrader upgrade.Upgrader
 	VIP      VirtualIP
+	// DeleteNode deletes exactly this Node with the credential of the cluster's administrator, which only a
+	// control plane has.
+	DeleteNode func(ctx context.Context, node *corev1.Node) error
 	// Software is nil on a host whose operator brings versions.
 	Software Software
 	// Rule is what the operator says of the addresses of the node.

@@ -65,6 +65,9 @@ func New(o Options) (*Executor, *vip.Keeper) {
 		ConnectEtcd: func(manifest *corev1.Pod) (reset.Etcd, error) { return localetcd.Connect(manifest, o.Root.Path) },
 	}
 	return &Executor{
+		DeleteNode: func(ctx context.Context, node *corev1.Node) error {
+			return workload.DeleteNode(ctx, o.Root.Path(workload.AdministratorConfig), node)
+		},
 		Root: o.Root, VIP: keeper, Rule: o.Rule, Interfaces: nodeaddress.Read, Hostname: os.Hostname, Interface: o.networkInterface, Log: o.Log, Versions: versions,
 		Upgrader: upgrade.Upgrader{
 			Root: o.Root, Runner: system, Versions: versions, DrainTimeout: o.DrainTimeout, Log: o.Log,

@@ -2,6 +2,7 @@ package effects
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -31,12 +32,37 @@ func (e *Executor) registered(ctx context.Context, requested operation.Bootstrap
 	case err != nil || node == nil:
 		return err
 	case foreign(node.Spec.ProviderID, requested.ProviderID):
-		return &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryWhenAccepted, Tries: operation.PatientTries, Message: "Node " + node.Name +
-			" is still that of an earlier machine on this host (" + node.Spec.ProviderID + "), which Cluster API failed to delete in time; delete it in this " +
-			"cluster by `kubectl delete node " + node.Name + "`, and the host tries again by itself"}
+		return e.leftBehind(ctx, node, requested.ProviderID)
 	}
 	return e.applyArguments(requested, true, progress)
 }
+
+// leftBehind is what keeps a host from joining with a Node that has another providerID of this provider, which
+// nothing can change. No Machine has a Node of an earlier claim of this host, since the manager claims no host
+// before all of those are gone, so a control plane deletes it. A worker may not, and waits as long as it takes.
+func (e *Executor) leftBehind(ctx context.Context, node *corev1.Node, ours string) error {
+	left := &operation.Error{Reason: operation.ReasonNodeExists, Retry: operation.RetryWhenAccepted}
+	namespace, name, _, _ := host.ParseProviderID(node.Spec.ProviderID)
+	if ourNamespace, ourName, _, _ := host.ParseProviderID(ours); namespace != ourNamespace || name != ourName {
+		left.Tries = operation.PatientTries
+		left.Message = fmt.Sprintf("Node %s is that of another host (%s), which has the same hostname; rename one of the two", node.Name,
+			operation.Truncate(node.Spec.ProviderID, maxProviderID))
+		return left
+	}
+	err := e.DeleteNode(ctx, node)
+	left.Message = fmt.Sprintf("Node %s was still that of an earlier machine on this host (%s), which Cluster API failed to delete in time. ", node.Name,
+		operation.Truncate(node.Spec.ProviderID, maxProviderID))
+	if err == nil || apierrors.IsNotFound(err) {
+		left.Message += "This control plane deleted it, and the host tries again by itself"
+		return left
+	}
+	e.Log.Warn("the Node of an earlier machine on this host is not deleted", "err", err)
+	left.Message += "Delete it in this cluster by `kubectl delete node " + node.Name + "`, and the host tries again by itself"
+	return left
+}
+
+// maxProviderID is how much is told of a providerID, in bytes: 3 names, as the API bounds them.
+const maxProviderID = 600
 
 // Node implements operation.Executor.
 func (e *Executor) Node() (claimID string, registered bool, err error) {

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -158,6 +160,56 @@ func cordon(t *testing.T, c *workload.Client) {
 	}
 	if node, err = c.Get(ctx); err != nil || node.Spec.Unschedulable || len(node.Annotations) != 0 {
 		t.Errorf("after the uncordon: %+v, %v, %v", node.Spec, node.Annotations, err)
+	}
+}
+
+// A Node is deleted with the administrator's credential, and only while it is the one that was seen. A worker has
+// no such credential, and the kubelet's does not do.
+func TestNodeIsDeletedByAnAdministrator(t *testing.T) {
+	env, admin := cluster(t)
+	make := func() *corev1.Node {
+		t.Helper()
+		node, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "host-1"}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return node
+	}
+	credential := func(name string, groups ...string) string {
+		t.Helper()
+		user, err := env.AddUser(envtest.User{Name: name, Groups: groups}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := user.KubeConfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "admin.conf")
+		if err := os.WriteFile(path, config, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	administrator, node := credential("admin", "system:masters"), make()
+	if err := workload.DeleteNode(t.Context(), filepath.Join(t.TempDir(), "admin.conf"), node); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a credential: %v", err)
+	}
+	if err := workload.DeleteNode(t.Context(), credential("system:node:host-1", "system:nodes"), node); !apierrors.IsForbidden(err) {
+		t.Errorf("with the kubelet's credential: %v", err)
+	}
+	if err := workload.DeleteNode(t.Context(), administrator, node); err != nil {
+		t.Errorf("with the administrator's: %v", err)
+	}
+	later := make()
+	if err := workload.DeleteNode(t.Context(), administrator, node); !apierrors.IsConflict(err) {
+		t.Errorf("of a Node that was made anew since: %v", err)
+	}
+	if err := workload.DeleteNode(t.Context(), administrator, later); err != nil {
+		t.Error(err)
+	}
+	if err := workload.DeleteNode(t.Context(), administrator, later); !apierrors.IsNotFound(err) {
+		t.Errorf("of one that is gone: %v", err)
 	}
 }
 

@@ -28,6 +28,9 @@ const KubeletConfig = "/etc/kubernetes/kubelet.conf"
 // of the same host, wherever the control-plane address is.
 const LocalConfig = "/etc/kubernetes/controller-manager.conf"
 
+// AdministratorConfig is the kubeconfig of the cluster's administrator; kubeadm writes it on control planes.
+const AdministratorConfig = "/etc/kubernetes/admin.conf"
+
 // requestTimeout bounds every request.
 const requestTimeout = 10 * time.Second
 
@@ -165,6 +168,20 @@ func nodeName(config rest.TLSClientConfig) (string, error) {
 func (c *Client) Get(ctx context.Context) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	return node, c.core.Get().Resource("nodes").Name(c.Name).Do(ctx).Into(node)
+}
+
+// DeleteNode deletes exactly this Node with the credential of the kubeconfig at path.
+func DeleteNode(ctx context.Context, path string, node *corev1.Node) error {
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return fmt.Errorf("the administrator's credential: %w", err)
+	}
+	c, err := New(config, node.Name)
+	if err != nil {
+		return err
+	}
+	exactly := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(node.UID))}
+	return c.core.Delete().Resource("nodes").Name(c.Name).Body(exactly).Do(ctx).Error()
 }
 
 // SetUnschedulable changes spec.unschedulable of the Node and, in the same write,
