@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"path"
+	"slices"
 	"strings"
 
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -33,8 +35,11 @@ type KubeadmSettings struct {
 
 // ReadKubeadm returns what the files of bootstrap data say of the node.
 func ReadKubeadm(files []cloudconfig.File) KubeadmSettings {
-	found := KubeadmSettings{}
+	found, ofNode := KubeadmSettings{}, configuration(files)
 	for _, f := range files {
+		if !ofNode(f) {
+			continue
+		}
 		_, _ = editDocuments(f.Content, func(document map[string]any) bool {
 			registration, _ := document["nodeRegistration"].(map[string]any)
 			if name, _ := registration["name"].(string); name != "" {
@@ -50,6 +55,22 @@ func ReadKubeadm(files []cloudconfig.File) KubeadmSettings {
 		})
 	}
 	return found
+}
+
+// configDirectory is where Cluster API's bootstrap provider writes the configuration of the kubeadm that it
+// runs (bootstrap/kubeadm/pkg/cloudinit).
+const configDirectory = "/run/kubeadm"
+
+// configuration says which files configure the kubeadm that makes the node. Others with documents of kubeadm are
+// for what else users do with it, as an upload of another configuration; they count where no file is in its place.
+func configuration(files []cloudconfig.File) func(cloudconfig.File) bool {
+	inPlace := func(f cloudconfig.File) bool {
+		return path.Dir(path.Clean(f.Path)) == configDirectory && len(documentsOf(f.Content)) > 0
+	}
+	if slices.ContainsFunc(files, inPlace) {
+		return inPlace
+	}
+	return func(cloudconfig.File) bool { return true }
 }
 
 // extraArg is a flag of the kubelet: a map up to kubeadm.k8s.io/v1beta3, a list since.
@@ -73,8 +94,12 @@ func extraArg(registration map[string]any, name string) string {
 // data leaves them open: kubeadm would take them from what the host says at that moment. Either may be
 // empty to leave it so.
 func CompleteKubeadm(files []cloudconfig.File, name string, advertise netip.Addr) ([]cloudconfig.File, error) {
-	completed := make([]cloudconfig.File, 0, len(files))
+	completed, ofNode := make([]cloudconfig.File, 0, len(files)), configuration(files)
 	for _, f := range files {
+		if !ofNode(f) {
+			completed = append(completed, f)
+			continue
+		}
 		content, err := editDocuments(withInitConfiguration(f.Content), func(document map[string]any) bool {
 			changed := name != "" && fillIn(document, name, "nodeRegistration", "name")
 			endpoint := []string{"localAPIEndpoint", "advertiseAddress"}

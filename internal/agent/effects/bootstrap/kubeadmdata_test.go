@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,36 @@ func TestRead(t *testing.T) {
 		if got := ReadKubeadm(filesOf(c.data)); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
+	}
+}
+
+// Users have files with documents of kubeadm for other purposes. They neither name the node nor are changed, unless
+// there is no other configuration.
+func TestKubeadmDocumentsOfUsers(t *testing.T) {
+	users := []cloudconfig.File{
+		{Path: "/etc/kubernetes/sample.yaml", Content: []byte(setData)},
+		{Path: "/etc/kubernetes/upload.yaml", Content: []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n")},
+		{Path: "/usr/local/bin/again", Content: []byte("#!/bin/sh\nkubeadm init phase upload-config all --config /dev/stdin <<EOF\n---\n" + initData + "---\nEOF\n")},
+		{Path: "/run/kubeadm/more/config.yaml", Content: []byte(setData)},
+	}
+	ours := cloudconfig.File{Path: "/run//kubeadm/kubeadm-join-config.yaml", Content: []byte(joinCPData)}
+	for name, at := range map[string]int{"before": 0, "after": len(users)} {
+		files := slices.Insert(slices.Clone(users), len(users)-at, ours)
+		if got := ReadKubeadm(files); got != (KubeadmSettings{}) {
+			t.Errorf("%s: they say %+v of the node", name, got)
+		}
+		completed, err := CompleteKubeadm(files, "node-1", netip.MustParseAddr("10.0.0.5"))
+		if err != nil || len(completed) != len(files) {
+			t.Fatalf("%s: %d files, %v", name, len(completed), err)
+		}
+		for i, f := range completed {
+			if changed := string(f.Content) != string(files[i].Content); changed != (f.Path == ours.Path) {
+				t.Errorf("%s: %s is changed: %t\n%s", name, f.Path, changed, f.Content)
+			}
+		}
+	}
+	if got := ReadKubeadm(users[:1]); got.Name != "mine" {
+		t.Errorf("alone they say %+v", got)
 	}
 }
 
