@@ -130,7 +130,7 @@ func (k *Keeper) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	lease := k.seen.DeepCopy()
-	lease.Spec.HolderIdentity, lease.Spec.RenewTime = nil, nil
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = nil, nil, ptr.To(givenBack)
 	if stored, err := k.Server.UpdateLease(ctx, lease); err == nil {
 		k.observe(stored)
 	}
@@ -200,10 +200,13 @@ func (k *Keeper) free(lease *coordinationv1.Lease) bool {
 	return k.expired(lease)
 }
 
-// gaveBack reports whether the elected host removed the address before it emptied the Lease. Nobody else
-// removes the time of its last renewal.
+// givenBack is the leaseDurationSeconds of a Lease that its host gave back, as client-go has it.
+const givenBack int32 = 1
+
+// gaveBack reports whether the elected host removed the address before it emptied the Lease. Who empties one by
+// hand leaves its duration.
 func gaveBack(lease *coordinationv1.Lease) bool {
-	return lease.Spec.AcquireTime != nil && lease.Spec.RenewTime == nil
+	return lease.Spec.AcquireTime != nil && lease.Spec.RenewTime == nil && ptr.Deref(lease.Spec.LeaseDurationSeconds, 0) == givenBack
 }
 
 func (k *Keeper) expired(lease *coordinationv1.Lease) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -426,6 +427,15 @@ func TestLeaseChangedByHand(t *testing.T) {
 			}
 		}
 	})
+	t.Run("deleted while the agent hangs", func(t *testing.T) {
+		w := settled(t)
+		old := w.holder()
+		old.hung = true
+		w.deleteLease()
+		w.until(maxLeaseDuration, "held by another", func() bool { return w.holder() != nil && w.holder() != old })
+		old.hung = false
+		w.run(20 * time.Second)
+	})
 	t.Run("deleted", func(t *testing.T) {
 		w := settled(t)
 		w.deleteLease()
@@ -443,6 +453,17 @@ func TestLeaseChangedByHand(t *testing.T) {
 		"a duration of years": {edit: func(_ *world, spec *coordinationv1.LeaseSpec) {
 			spec.LeaseDurationSeconds = ptr.To[int32](math.MaxInt32)
 		}, hung: true},
+		"no duration": {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = nil }, hung: true},
+		"renewed in a hundred years": {edit: func(_ *world, spec *coordinationv1.LeaseSpec) {
+			future := metav1.NewMicroTime(spec.RenewTime.AddDate(100, 0, 0))
+			spec.RenewTime, spec.AcquireTime = &future, &future
+		}, hung: true},
+		"never renewed":            {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.RenewTime, spec.AcquireTime = nil, nil }, hung: true},
+		"an earlier term":          {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = ptr.To[int32](0) }, hung: true},
+		"no term":                  {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = nil }},
+		"as if it were given back": {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.HolderIdentity, spec.RenewTime = nil, nil }, hung: true},
+		"nothing is left":          {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }},
+		"nothing, and hung":        {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }, hung: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := settled(t)
@@ -454,8 +475,8 @@ func TestLeaseChangedByHand(t *testing.T) {
 			w.until(maxLeaseDuration, "held again", func() bool { return w.holder() != nil && (!c.hung || w.holder() != old) })
 			old.hung = false
 			w.run(20 * time.Second)
-			if got := *w.lease.Spec.LeaseTransitions; got <= 0 {
-				t.Errorf("term %d", got)
+			if got := w.lease.Spec.LeaseTransitions; got != nil && *got <= 0 {
+				t.Errorf("term %d", *got)
 			}
 		})
 	}
