@@ -141,12 +141,16 @@ func TestSharedEndpoint(t *testing.T) {
 		"another cluster's hosts":         {mine: all(at(2)), other: all(at(1), provisioned), claimed: "c0", refused: true},
 		"another address":                 {mine: all(at(2)), other: all(at(1), spelt("10.0.0.2"))},
 		"in other words":                  {mine: all(at(2)), other: all(at(1), spelt("::ffff:10.0.0.1")), refused: true},
-		"none":                            {mine: all(at(2)), other: all(at(1), spelt(""))},
-		"of a load balancer":              {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointExternal))},
-		"this one has a load balancer":    {mine: all(at(2), others(infrav1.EndpointExternal)), other: all(at(1))},
-		"with the type in words":          {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointHostVIP)), refused: true},
-		"of somebody else":                {mine: all(at(2)), other: all(at(1), external)},
-		"in another namespace":            {mine: all(at(2)), other: all(at(1), provisioned, elsewhere)},
+		"of IPv6, in other words": {
+			mine: all(at(2), spelt("2001:db8::1")), other: all(at(1), spelt("2001:0DB8:0:0:0:0:0:1")), refused: true,
+		},
+		"of IPv6, another one":         {mine: all(at(2), spelt("2001:db8::1")), other: all(at(1), spelt("2001:db8::10"))},
+		"none":                         {mine: all(at(2)), other: all(at(1), spelt(""))},
+		"of a load balancer":           {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointExternal))},
+		"this one has a load balancer": {mine: all(at(2), others(infrav1.EndpointExternal)), other: all(at(1))},
+		"with the type in words":       {mine: all(at(2)), other: all(at(1), others(infrav1.EndpointHostVIP)), refused: true},
+		"of somebody else":             {mine: all(at(2)), other: all(at(1), external)},
+		"in another namespace":         {mine: all(at(2)), other: all(at(1), provisioned, elsewhere)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := controlPlaneScope()

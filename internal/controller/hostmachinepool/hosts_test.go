@@ -25,6 +25,52 @@ func freeHost(name, rack, machineID string) *infrav1.Host {
 	return h
 }
 
+// One spare host is taken by one of three machines that wait, and no pool takes it for less than none.
+func TestSpareHostOfMoreMachines(t *testing.T) {
+	requirements := func(rack string) *placement.Requirements {
+		t.Helper()
+		request := placement.Request{}
+		if rack != "" {
+			request.Placement.HostSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"rack": rack}}
+		}
+		parsed, err := placement.Parse(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for name, c := range map[string]struct {
+		hosts, waiting   []string
+		free, freeInRack int
+	}{
+		"one spare, three wait":               {[]string{"x"}, []string{"", "", ""}, 0, 0},
+		"one spare, three wait for another":   {[]string{"x"}, []string{"y", "y", "y"}, 1, 1},
+		"two spares, one of three may have x": {[]string{"x", "y"}, []string{"y", "y", "y"}, 1, 1},
+		"two spares, all may have either":     {[]string{"x", "y"}, []string{"", "", "x"}, 0, 0},
+		"three spares, two wait for one":      {[]string{"x", "x", "x"}, []string{"x", "x"}, 1, 1},
+		"who is choosy has the only fit":      {[]string{"x", "y"}, []string{"x", ""}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var hosts []*infrav1.Host
+			for i, rack := range c.hosts {
+				hosts = append(hosts, freeHost(string(rune('a'+i)), rack, string(rune('1'+i))))
+			}
+			view, err := viewHosts(placement.Of(hosts...), placement.Request{}, &infrav1.HostMachinePoolSpread{Key: "rack"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var waiting []*placement.Requirements
+			for _, rack := range c.waiting {
+				waiting = append(waiting, requirements(rack))
+			}
+			view.count(waiting)
+			if view.free != c.free || view.domains[0].Name != "x" || view.domains[0].Free != c.freeInRack {
+				t.Errorf("free %d, in x %+v", view.free, view.domains[0])
+			}
+		})
+	}
+}
+
 // TestClonedHostsAreNotFree holds that a plan counts no host that shares its identity with another
 // one: no member can claim it.
 func TestClonedHostsAreNotFree(t *testing.T) {

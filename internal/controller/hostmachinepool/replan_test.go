@@ -24,6 +24,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/pool"
+	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
 var (
@@ -141,6 +142,28 @@ func TestSpareHostsAreCountedLive(t *testing.T) {
 	}
 	if err := d.readLive(t.Context(), d.scope); err != nil || d.scope.hosts.free != 0 {
 		t.Errorf("%v, a host that another machine waits for is counted: %d", err, d.scope.hosts.free)
+	}
+}
+
+// TestMalformedSelectorReplacesNobody: a selector that cannot be read, should admission have missed it, is an error
+// and neither makes nor deletes anything. A pool that goes does not need it.
+func TestMalformedSelectorReplacesNobody(t *testing.T) {
+	made, err := revisionOf("", infrav1.Placement{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := func(m *infrav1.HostMachine) { m.Labels[infrav1.RevisionLabel] = made }
+	d := newDesk(t, older, older)
+	d.live(withData(d))
+	d.scope.machinePool.Spec.Replicas = ptr.To(int32(3))
+	d.scope.pool.Spec.HostSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "disk", Operator: "Bogus"}}}
+	if err := reconciler.Run(t.Context(), d.scope, d.phases(d.scope)); err == nil || !strings.Contains(err.Error(), "hostSelector") || len(d.writes) > 0 {
+		t.Errorf("%v, writes %q", err, d.writes)
+	}
+	d.scope.machinePool = nil
+	d.scope.pool.Labels = map[string]string{clusterv1.ClusterNameLabel: "c"}
+	if err := d.carryOut(t.Context(), d.scope); err != nil || !slices.Equal(d.writes, []string{"delete m0", "delete m1"}) {
+		t.Errorf("%v, writes %q of a pool that goes", err, d.writes)
 	}
 }
 
