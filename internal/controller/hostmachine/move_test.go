@@ -32,13 +32,15 @@ func claimed(t *testing.T) (*world, *testenv.Agent, client.ObjectKey) {
 }
 
 // pause pauses the Cluster, as clusterctl does before a move.
-func (w *world) pause() {
+func (w *world) pause() { w.setPaused(true) }
+
+func (w *world) setPaused(paused bool) {
 	w.t.Helper()
 	cluster := &clusterv1.Cluster{}
 	if err := env.Client.Get(context.Background(), client.ObjectKey{Namespace: w.namespace, Name: testenv.ClusterName}, cluster); err != nil {
 		w.t.Fatal(err)
 	}
-	cluster.Spec.Paused = ptr.To(true)
+	cluster.Spec.Paused = ptr.To(paused)
 	if err := env.Client.Update(context.Background(), cluster); err != nil {
 		w.t.Fatal(err)
 	}
@@ -82,6 +84,34 @@ func TestMovedMachineResetsNothing(t *testing.T) {
 				t.Errorf("the host was released: %+v", h.Spec)
 			}
 		})
+	}
+}
+
+// Of a Cluster that is paused and deleted nothing is reset, and nothing claims. Once it goes on, what was deleted
+// meanwhile is reset without its etcd, and what waits claims nothing either.
+func TestPausedClusterThatIsDeleted(t *testing.T) {
+	w := newWorld(t)
+	agent, key := w.host("host-1"), w.machine("m1", testenv.OfControlPlane)
+	w.reconcile(key)
+	agent.Obey(t, w.clock.Now())
+	w.reconcile(key)
+	waiting := w.machine("m2")
+	w.pause()
+	leaver{w: w, object: clusterOf(w)}.begin()
+	w.delete(key)
+	free := w.host("host-2")
+	for range 3 {
+		w.reconcile(key)
+		w.reconcile(waiting)
+	}
+	if h := agent.Host(t); host.Releasing(h) || free.Host(t).Spec.Claim != nil {
+		t.Fatalf("while it is paused: %+v, the free host has %+v", h.Spec, free.Host(t).Spec)
+	}
+	w.setPaused(false)
+	w.reconcile(key)
+	w.reconcile(waiting)
+	if d := agent.Host(t).Spec.Desired; d.Phase != infrav1.HostDesiredReset || !ptr.Deref(d.ClusterDeleting, false) || free.Host(t).Spec.Claim != nil {
+		t.Errorf("afterwards desired %+v, the free host has %+v", d, free.Host(t).Spec)
 	}
 }
 
