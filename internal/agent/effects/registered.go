@@ -61,7 +61,7 @@ func (e *Executor) leftBehind(ctx context.Context, node *corev1.Node, ours strin
 	return left
 }
 
-// maxProviderID is how much is told of a providerID, in bytes: 3 names, as the API bounds them.
+// maxProviderID is how much of a providerID a message has, in bytes: 3 names, as the API bounds them.
 const maxProviderID = 600
 
 // Node implements operation.Executor.

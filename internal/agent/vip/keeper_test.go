@@ -462,8 +462,8 @@ func TestLeaseChangedByHand(t *testing.T) {
 		"an earlier term":          {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = ptr.To[int32](0) }, hung: true},
 		"no term":                  {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = nil }},
 		"as if it were given back": {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.HolderIdentity, spec.RenewTime = nil, nil }, hung: true},
-		"nothing is left":          {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }},
-		"nothing, and hung":        {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }, hung: true},
+		"emptied entirely":         {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }},
+		"entirely, and hung":       {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }, hung: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := settled(t)

@@ -25,7 +25,7 @@ func freeHost(name, rack, machineID string) *infrav1.Host {
 	return h
 }
 
-// One spare host is taken by one of three machines that wait, and no pool takes it for less than none.
+// Of three machines that wait for one spare host one will have it: the pool counts none, and never fewer.
 func TestSpareHostOfMoreMachines(t *testing.T) {
 	requirements := func(rack string) *placement.Requirements {
 		t.Helper()

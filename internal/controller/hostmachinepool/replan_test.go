@@ -38,7 +38,7 @@ func withData(d *desk) []client.Object {
 	return []client.Object{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "data"}, Data: map[string][]byte{bootstrapDataKey: []byte("#cloud-config\n{}")}}}
 }
 
-// live has the API server hold what the cache does not know yet: more objects, and none of those
+// live gives the API server what the cache does not know yet: more objects, and none of those
 // with a name in gone.
 func (d *desk) live(more []client.Object, gone ...string) {
 	objects := slices.DeleteFunc(slices.Concat(d.objects, more), func(o client.Object) bool { return slices.Contains(gone, o.GetName()) })
@@ -104,12 +104,12 @@ func TestStepsArePlannedAgainLive(t *testing.T) {
 			for i := range d.writes {
 				d.writes[i], _, _ = strings.Cut(d.writes[i], " workers")
 			}
-			told := d.told()
+			told := d.reported()
 			for i := range told {
 				told[i] = told[i][:strings.LastIndex(told[i], ": ")+2]
 			}
 			if !slices.Equal(d.writes, c.writes) || !slices.Equal(told, c.events) || (d.reads > 0) != c.reads {
-				t.Errorf("%d reads past the cache, writes %q and events %q", d.reads, d.writes, told)
+				t.Errorf("%d live reads, writes %q and events %q", d.reads, d.writes, told)
 			}
 			if steps := len(d.scope.plan.Steps); !d.scope.planned || steps != len(c.writes) || !c.goes && d.scope.frozen != c.frozen {
 				t.Errorf("planned %t: %d steps, frozen: %q", d.scope.planned, steps, d.scope.frozen)
@@ -175,7 +175,7 @@ func TestMakingRoomComesFirst(t *testing.T) {
 	d.live(data)
 	// Both are of another revision, and one may be missing meanwhile.
 	d.refuse = errors.New("no")
-	if err := d.carryOut(t.Context(), d.scope); err == nil || !slices.Equal(d.writes, []string{"delete m0"}) || len(d.told()) > 0 {
+	if err := d.carryOut(t.Context(), d.scope); err == nil || !slices.Equal(d.writes, []string{"delete m0"}) || len(d.reported()) > 0 {
 		t.Errorf("%v after %q", err, d.writes)
 	}
 }
@@ -228,8 +228,8 @@ func TestStepsAreLogged(t *testing.T) {
 	}
 }
 
-// TestAlignPassesOnAWish: a member whose host is what the pool asks for now becomes one that was asked for so. One
-// whose host is not waits to be replaced.
+// TestAlignPassesOnAWish: a member whose host satisfies the present selector gets that and the present revision. Any
+// other one waits to be replaced.
 func TestAlignPassesOnAWish(t *testing.T) {
 	for rack, fits := range map[string]bool{"x": true, "y": false} {
 		t.Run(rack, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestAlignPassesOnAWish(t *testing.T) {
 			}
 			m := d.stored(t, "m0")
 			if (m.Labels[infrav1.RevisionLabel] == revision) != fits || (m.Spec.HostSelector != nil) != fits || m.Spec.Version != "v1.35.4" || (len(d.writes) == 1) != fits {
-				t.Errorf("revision %s, asks for %+v, writes %q", m.Labels[infrav1.RevisionLabel], m.Spec.HostSelector, d.writes)
+				t.Errorf("revision %s, selector %+v, writes %q", m.Labels[infrav1.RevisionLabel], m.Spec.HostSelector, d.writes)
 			}
 		})
 	}

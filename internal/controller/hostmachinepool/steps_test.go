@@ -108,7 +108,7 @@ func newDesk(t *testing.T, members ...func(*infrav1.HostMachine)) *desk {
 	return d
 }
 
-// counted is a reader past the cache.
+// counted is a client for live reads.
 func (d *desk) counted(c client.WithWatch) client.Reader {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
@@ -306,7 +306,7 @@ func TestStepsAreReported(t *testing.T) {
 		{Action: pool.ActionDeleteHostMachine, Reason: "lost"}, {Action: pool.ActionUpgrade, Reason: "newer"}, {Action: pool.ActionMove, Reason: "silent"},
 	}
 	d.reportSteps(d.scope)
-	got := d.told()
+	got := d.reported()
 	want := []string{
 		"Normal ScaledUp Added 2 machines: two more", "Normal ScaledDown Removing 1 machines: old", "Normal ScaledDown Removing 1 machines: lost",
 		"Normal UpgradingInPlace Upgrading in place 1 machines: newer",
@@ -316,13 +316,13 @@ func TestStepsAreReported(t *testing.T) {
 	}
 	d.scope.plan.Steps = d.scope.plan.Steps[5:]
 	d.reportSteps(d.scope)
-	if got := d.told(); len(got) != 0 {
+	if got := d.reported(); len(got) != 0 {
 		t.Errorf("of a plan with nothing to report: %q", got)
 	}
 }
 
-// told are the events since the last call.
-func (d *desk) told() (all []string) {
+// reported returns the events since the last call.
+func (d *desk) reported() (all []string) {
 	for len(d.events.Events) > 0 {
 		all = append(all, <-d.events.Events)
 	}

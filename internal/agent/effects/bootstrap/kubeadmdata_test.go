@@ -74,7 +74,7 @@ func TestKubeadmDocumentsOfUsers(t *testing.T) {
 		}
 	}
 	if got := ReadKubeadm(users[:1]); got.Name != "mine" {
-		t.Errorf("alone they say %+v", got)
+		t.Errorf("without others they say %+v", got)
 	}
 }
 
