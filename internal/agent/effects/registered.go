@@ -45,8 +45,8 @@ func (e *Executor) leftBehind(ctx context.Context, node *corev1.Node, ours strin
 	namespace, name, _, _ := host.ParseProviderID(node.Spec.ProviderID)
 	if ourNamespace, ourName, _, _ := host.ParseProviderID(ours); namespace != ourNamespace || name != ourName {
 		left.Tries = operation.PatientTries
-		left.Message = fmt.Sprintf("Node %s is that of another host (%s), which has the same hostname; rename one of the two", node.Name,
-			operation.Truncate(node.Spec.ProviderID, maxProviderID))
+		left.Message = fmt.Sprintf("Node %s is that of another host (%s), which has the same hostname; rename one of the two, or, if that host is gone, delete it "+
+			"in this cluster by `kubectl delete node %[1]s`", node.Name, operation.Truncate(node.Spec.ProviderID, maxProviderID))
 		return left
 	}
 	err := e.DeleteNode(ctx, node)
