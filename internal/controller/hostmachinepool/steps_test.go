@@ -279,7 +279,7 @@ func TestCreatedMembersAreKnown(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	d.scope.pool.Labels = map[string]string{clusterv1.WatchLabel: "a"}
-	d.scope.pool.Spec.Placement.HostSelector, d.scope.pool.Spec.ResetPolicy = onRack.HostSelector, infrav1.ResetPolicyManual
+	d.scope.pool.Spec.HostSelector, d.scope.pool.Spec.ResetPolicy = onRack.HostSelector, infrav1.ResetPolicyManual
 	m := newHostMachine(d.scope, steps[1])
 	if owner := (metav1.OwnerReference{APIVersion: infrav1.GroupVersion.String(), Kind: "HostMachinePool", Name: "workers", UID: "uid"}); !slices.Contains(m.OwnerReferences, owner) {
 		t.Errorf("owners %+v", m.OwnerReferences)

@@ -167,7 +167,7 @@ func cordon(t *testing.T, c *workload.Client) {
 // no such credential, and the kubelet's does not do.
 func TestNodeIsDeletedByAnAdministrator(t *testing.T) {
 	env, admin := cluster(t)
-	make := func() *corev1.Node {
+	newNode := func() *corev1.Node {
 		t.Helper()
 		node, err := admin.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "host-1"}}, metav1.CreateOptions{})
 		if err != nil {
@@ -191,7 +191,7 @@ func TestNodeIsDeletedByAnAdministrator(t *testing.T) {
 		}
 		return path
 	}
-	administrator, node := credential("admin", "system:masters"), make()
+	administrator, node := credential("admin", "system:masters"), newNode()
 	if err := workload.DeleteNode(t.Context(), filepath.Join(t.TempDir(), "admin.conf"), node); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a credential: %v", err)
 	}
@@ -201,7 +201,7 @@ func TestNodeIsDeletedByAnAdministrator(t *testing.T) {
 	if err := workload.DeleteNode(t.Context(), administrator, node); err != nil {
 		t.Errorf("with the administrator's: %v", err)
 	}
-	later := make()
+	later := newNode()
 	if err := workload.DeleteNode(t.Context(), administrator, node); !apierrors.IsConflict(err) {
 		t.Errorf("of a Node that was made anew since: %v", err)
 	}
