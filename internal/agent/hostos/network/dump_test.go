@@ -26,3 +26,27 @@ func TestReadAgainWhenInterrupted(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// TestTheSameTwice: a list that the kernel repeats a part of without a word is read until it holds still, and one that never does is
+// not known.
+func TestTheSameTwice(t *testing.T) {
+	lists := []map[string]string{{"a": "1"}, {"a": "1", "a (2)": "1"}, {"a": "1"}, {"a": "1"}}
+	calls := 0
+	found, err := twice(func() (map[string]string, error) {
+		calls++
+		return lists[calls-1], nil
+	})
+	if err != nil || len(found) != 1 || calls != len(lists) {
+		t.Fatalf("%v after %d calls: %v", found, calls, err)
+	}
+	if found, err = twice(func() (map[string]string, error) {
+		calls++
+		return map[string]string{"call": string(rune('a' + calls))}, nil
+	}); !errors.Is(err, netlink.ErrDumpInterrupted) {
+		t.Fatalf("a list that never holds still gives %v: %v", found, err)
+	}
+	broken := errors.New("broken")
+	if _, err := twice(func() (map[string]string, error) { return nil, broken }); !errors.Is(err, broken) {
+		t.Fatalf("got %v", err)
+	}
+}

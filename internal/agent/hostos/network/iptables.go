@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -242,7 +243,14 @@ func eachTable(f func(x xtables, fd int, table string) error) error {
 			continue
 		}
 		for _, table := range tables {
-			errs = append(errs, f(x, fd, table))
+			_, err := ReadAll(func() (bool, error) {
+				err := f(x, fd, table)
+				if errors.Is(err, unix.EAGAIN) { // it changed after its size was read
+					err = fmt.Errorf("%w: %w", netlink.ErrDumpInterrupted, err)
+				}
+				return true, err
+			})
+			errs = append(errs, err)
 		}
 		errs = append(errs, unix.Close(fd))
 	}

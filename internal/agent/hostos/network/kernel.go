@@ -41,7 +41,7 @@ var kinds = map[Kind]kindOf{
 
 // Entries implements System.
 func (Kernel) Entries(kind Kind) (map[string]string, error) {
-	found, err := kinds[kind].look()
+	found, err := twice(kinds[kind].look)
 	if err != nil {
 		return nil, fmt.Errorf("list each %s: %w", kind, err)
 	}
@@ -397,8 +397,8 @@ func policyText(p netlink.XfrmPolicy) string {
 
 func removeXFRM(names []string) error {
 	unwanted := set(names)
-	states, errStates := netlink.XfrmStateList(netlink.FAMILY_ALL)
-	policies, errPolicies := netlink.XfrmPolicyList(netlink.FAMILY_ALL)
+	states, errStates := ReadAll(func() ([]netlink.XfrmState, error) { return netlink.XfrmStateList(netlink.FAMILY_ALL) })
+	policies, errPolicies := ReadAll(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
 	errs := []error{errStates, errPolicies}
 	for _, p := range policies {
 		if unwanted[policyText(p)] {

@@ -62,12 +62,7 @@ func (n nexthop) message() ([]byte, error) {
 
 // listNexthops returns them by name.
 func listNexthops() (map[string]nexthop, error) {
-	c, err := mdnetlink.Dial(unix.NETLINK_ROUTE, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = c.Close() }()
-	replies, err := c.Execute(mdnetlink.Message{Header: mdnetlink.Header{Type: unix.RTM_GETNEXTHOP, Flags: mdnetlink.Request | mdnetlink.Dump}, Data: make([]byte, nexthopHeader)})
+	replies, err := dump(unix.NETLINK_ROUTE, unix.RTM_GETNEXTHOP, make([]byte, nexthopHeader))
 	if absent(err) {
 		return nil, nil // an older kernel
 	}
@@ -80,14 +75,14 @@ func listNexthops() (map[string]nexthop, error) {
 	}
 	found := make(map[string]nexthop, len(replies))
 	for _, m := range replies {
-		if len(m.Data) < nexthopHeader {
+		if len(m) < nexthopHeader {
 			return nil, errors.New("nexthops: a message that is too short")
 		}
-		attributes, err := mdnetlink.UnmarshalAttributes(m.Data[nexthopHeader:])
+		attributes, err := mdnetlink.UnmarshalAttributes(m[nexthopHeader:])
 		if err != nil {
 			return nil, err
 		}
-		n := nexthop{Family: m.Data[0], Protocol: m.Data[2], OnLink: binary.NativeEndian.Uint32(m.Data[4:])&unix.RTNH_F_ONLINK != 0, Settings: map[uint16][]byte{}}
+		n := nexthop{Family: m[0], Protocol: m[2], OnLink: binary.NativeEndian.Uint32(m[4:])&unix.RTNH_F_ONLINK != 0, Settings: map[uint16][]byte{}}
 		for _, a := range attributes {
 			switch {
 			case a.Type == nexthopOIF && len(a.Data) == 4:
@@ -105,12 +100,12 @@ func listNexthops() (map[string]nexthop, error) {
 }
 
 func lookNexthops() (map[string]string, error) {
-	return marshalled(listNexthops())
+	return marshalled(ReadAll(listNexthops))
 }
 
 // removeNexthops removes them with the routes that lead to them. A group goes with the last of its members.
 func removeNexthops(names []string) error {
-	all, err := listNexthops()
+	all, err := ReadAll(listNexthops)
 	errs := []error{err}
 	for _, name := range names {
 		if n, there := all[name]; there {

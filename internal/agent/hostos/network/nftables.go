@@ -107,16 +107,10 @@ func (i nftItem) String() string {
 
 // listNFTables returns all items by name. Equal rules of a chain are told apart by a number.
 func listNFTables() (map[string]nftItem, error) {
-	c, err := mdnetlink.Dial(unix.NETLINK_NETFILTER, nil)
-	if err != nil {
-		return nil, fmt.Errorf("open nftables: %w", err)
-	}
-	defer func() { _ = c.Close() }()
 	found, order := map[string]nftItem{}, map[string][]byte{}
 	for _, d := range dumps {
-		replies, err := c.Execute(mdnetlink.Message{
-			Header: mdnetlink.Header{Type: mdnetlink.HeaderType(unix.NFNL_SUBSYS_NFTABLES<<8 | d.message), Flags: mdnetlink.Request | mdnetlink.Dump},
-			Data:   []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
+		replies, err := ReadAll(func() ([][]byte, error) {
+			return dump(unix.NETLINK_NETFILTER, unix.NFNL_SUBSYS_NFTABLES<<8|int(d.message), []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0})
 		})
 		if absent(err) {
 			continue // a kernel without nftables, or one that is older than this kind
@@ -125,11 +119,11 @@ func listNFTables() (map[string]nftItem, error) {
 			return nil, err
 		}
 		for _, m := range replies {
-			attributes, err := attributesOf(m.Data)
+			attributes, err := attributesOf(m)
 			if err != nil {
 				return nil, err
 			}
-			item, counts := d.read(nftables.TableFamily(m.Data[0]), attributes)
+			item, counts := d.read(nftables.TableFamily(m[0]), attributes)
 			if !counts {
 				continue
 			}

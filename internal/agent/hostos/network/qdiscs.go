@@ -14,19 +14,34 @@ func lookQdiscs() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	byLink, err := qdiscsByLink()
+	if err != nil {
+		return nil, err
+	}
 	found := map[string]string{}
 	for _, l := range links {
-		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
-		if unlessGone(err, "") != nil {
-			return nil, err
-		}
+		all := byLink[l.Attrs().Index]
 		for _, q := range all {
 			if q.Attrs().Parent == netlink.HANDLE_ROOT || q.Attrs().Parent == netlink.HANDLE_INGRESS || q.Attrs().Parent == netlink.HANDLE_CLSACT {
-				found[qdiscText(q, l)] = q.Type() + " " + filters(l, q) + queues(q, all)
+				of, err := filters(l, q)
+				if err != nil {
+					return nil, err
+				}
+				found[qdiscText(q, l)] = q.Type() + " " + of + queues(q, all)
 			}
 		}
 	}
 	return found, nil
+}
+
+// qdiscsByLink are those of each interface, by its number: the kernel lists those of all interfaces whatever it is asked for.
+func qdiscsByLink() (map[int][]netlink.Qdisc, error) {
+	all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) })
+	found := map[int][]netlink.Qdisc{}
+	for _, q := range all {
+		found[q.Attrs().LinkIndex] = append(found[q.Attrs().LinkIndex], q)
+	}
+	return found, err
 }
 
 func qdiscText(q netlink.Qdisc, l netlink.Link) string {
@@ -63,14 +78,15 @@ func ofQueue(q, root netlink.Qdisc) bool {
 
 // eachFilter calls do with the filters of a clsact or ingress qdisc, by which programs of eBPF see all packets of an
 // interface: KIND:NAME@PRIORITY:HANDLE, without a name for other kinds than eBPF.
-func eachFilter(l netlink.Link, q netlink.Qdisc, do func(text string, f netlink.Filter)) {
+func eachFilter(l netlink.Link, q netlink.Qdisc, do func(text string, f netlink.Filter)) error {
 	if q.Attrs().Parent == netlink.HANDLE_ROOT {
-		return
+		return nil
 	}
+	var errs []error
 	for _, parent := range []uint32{netlink.HANDLE_MIN_INGRESS, netlink.HANDLE_MIN_EGRESS} {
 		all, err := ReadAll(func() ([]netlink.Filter, error) { return netlink.FilterList(l, parent) })
-		if err != nil {
-			continue
+		if !absent(err) { // a kernel without filters
+			errs = append(errs, unlessGone(err, "list the filters of "+l.Attrs().Name))
 		}
 		for _, f := range all {
 			is := f.Type()
@@ -80,12 +96,13 @@ func eachFilter(l netlink.Link, q netlink.Qdisc, do func(text string, f netlink.
 			do(fmt.Sprintf("%s@%d:%x", is, f.Attrs().Priority, f.Attrs().Handle), f)
 		}
 	}
+	return errors.Join(errs...)
 }
 
-func filters(l netlink.Link, q netlink.Qdisc) string {
+func filters(l netlink.Link, q netlink.Qdisc) (string, error) {
 	var found []string
-	eachFilter(l, q, func(text string, _ netlink.Filter) { found = append(found, text) })
-	return strings.Join(found, ",")
+	err := eachFilter(l, q, func(text string, _ netlink.Filter) { found = append(found, text) })
+	return strings.Join(found, ","), err
 }
 
 // removeQdiscs leaves the kernel's default.
@@ -93,10 +110,10 @@ func removeQdiscs(names []string) error {
 	links, _, err := listLinks()
 	errs := []error{err}
 	unwanted := set(names)
+	byLink, err := qdiscsByLink()
+	errs = append(errs, err)
 	for _, l := range links {
-		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
-		errs = append(errs, unlessGone(err, "list the queueing disciplines of "+l.Attrs().Name))
-		for _, q := range all {
+		for _, q := range byLink[l.Attrs().Index] {
 			if unwanted[qdiscText(q, l)] && q.Attrs().Handle != 0 {
 				errs = append(errs, unlessGone(netlink.QdiscDel(q), "remove queueing discipline "+qdiscText(q, l)))
 			}
@@ -110,10 +127,10 @@ func removeQdiscs(names []string) error {
 func restoreQdiscs(before map[string]string) error {
 	links, _, err := listLinks()
 	errs := []error{err}
+	byLink, err := qdiscsByLink()
+	errs = append(errs, err)
 	for _, l := range links {
-		all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
-		errs = append(errs, unlessGone(err, "list the queueing disciplines of "+l.Attrs().Name))
-		for _, q := range all {
+		for _, q := range byLink[l.Attrs().Index] {
 			text := qdiscText(q, l)
 			was, wanted := before[text]
 			if !wanted || q.Attrs().Parent != netlink.HANDLE_ROOT && q.Attrs().Parent != netlink.HANDLE_INGRESS {
@@ -164,7 +181,7 @@ func restoreRoot(l netlink.Link, now netlink.Qdisc, kind, queues string) error {
 // removeFilters removes those that are not among the ones from before.
 func removeFilters(l netlink.Link, q netlink.Qdisc, before []string) error {
 	var errs []error
-	eachFilter(l, q, func(text string, f netlink.Filter) {
+	listed := eachFilter(l, q, func(text string, f netlink.Filter) {
 		kind, at, _ := strings.Cut(text, "@")
 		if slices.Contains(before, text) || slices.Contains(before, kind) { // an older agent recorded no more
 			return
@@ -177,7 +194,7 @@ func removeFilters(l netlink.Link, q netlink.Qdisc, before []string) error {
 		}
 		errs = append(errs, unlessGone(netlink.FilterDel(f), "remove filter "+text))
 	})
-	return errors.Join(errs...)
+	return errors.Join(append(errs, listed)...)
 }
 
 // sameFilters compares two fingerprints, of which an older agent may have recorded the first.
