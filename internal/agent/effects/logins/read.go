@@ -63,20 +63,9 @@ func Read(root hostfs.Root) (*journal.Logins, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &journal.Logins{Accounts: map[string]string{}, Keys: map[string][]string{}, Members: map[string][]string{}, Sudoers: map[string]string{}, Numbers: map[string]string{}}
-	for _, a := range accounts {
-		for _, name := range keyFiles {
-			path := filepath.Join(a.home, name)
-			lines, err := keyLines(root, path)
-			if err != nil {
-				return nil, err
-			}
-			for _, line := range lines {
-				if d := digest([]byte(line)); !slices.Contains(l.Keys[path], d) {
-					l.Keys[path] = append(l.Keys[path], d)
-				}
-			}
-		}
+	l := &journal.Logins{Accounts: map[string]string{}, Members: map[string][]string{}, Sudoers: map[string]string{}, Numbers: map[string]string{}}
+	if l.Keys, err = readKeys(root, accounts); err != nil {
+		return nil, err
 	}
 	for _, a := range accounts {
 		l.Accounts[a.name] = ""
@@ -90,6 +79,42 @@ func Read(root hostfs.Root) (*journal.Logins, error) {
 	}
 	l.Sudoers, err = readSudoers(root)
 	return l, err
+}
+
+// Homes are the home directories of the accounts that may log in.
+func Homes(root hostfs.Root) ([]string, error) {
+	accounts, err := readAccounts(root)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := readKeys(root, accounts)
+	var homes []string
+	for _, a := range accounts {
+		if home := filepath.Clean(a.home); a.mayLogIn(keys) && filepath.IsAbs(home) && !slices.Contains(homes, home) {
+			homes = append(homes, home)
+		}
+	}
+	return homes, err
+}
+
+// readKeys has the digests of the keys in each file of the accounts that has some.
+func readKeys(root hostfs.Root, accounts []account) (map[string][]string, error) {
+	keys := map[string][]string{}
+	for _, a := range accounts {
+		for _, name := range keyFiles {
+			path := filepath.Join(a.home, name)
+			lines, err := keyLines(root, path)
+			if err != nil {
+				return nil, err
+			}
+			for _, line := range lines {
+				if d := digest([]byte(line)); !slices.Contains(keys[path], d) {
+					keys[path] = append(keys[path], d)
+				}
+			}
+		}
+	}
+	return keys, nil
 }
 
 func readAccounts(root hostfs.Root) ([]account, error) {

@@ -19,11 +19,11 @@ import (
 	"github.com/slipway-dev/slipway/internal/durable"
 )
 
-// files lists what is in the places.
-func (c Cleaner) files() (entries, error) {
+// files lists what is in the places, and in those of the home directories.
+func (c Cleaner) files(homes []string) (entries, error) {
 	found := entries{}
 	var errs []error
-	for _, p := range places {
+	for _, p := range slices.Concat(places, homePlaces(homes)) {
 		if err := c.walk(p, found); err != nil {
 			errs = append(errs, fmt.Errorf("look at %s: %w", p.path, err))
 		}
@@ -57,6 +57,10 @@ func (c Cleaner) walk(p place, found entries) error {
 	if at != filepath.Join(top, p.path) {
 		moved = elsewhere + "/" + strings.TrimPrefix(strings.TrimPrefix(at, top), "/")
 	}
+	if p.home != "" && moved != "" && !strings.HasPrefix(at, filepath.Join(top, p.home)+"/") {
+		found[p.path] = moved // a user's link decides neither what is read nor how much
+		return nil
+	}
 	return filepath.WalkDir(at, func(file string, d fs.DirEntry, err error) error {
 		rest := strings.TrimPrefix(file, at)
 		name := p.path + rest
@@ -77,8 +81,12 @@ func (c Cleaner) walk(p place, found entries) error {
 		if err != nil {
 			return unlessUnnamable(err, d)
 		}
-		if rest == "" && moved != "" {
+		switch {
+		case rest != "" || moved == "":
+		case d.IsDir():
 			is = moved
+		default:
+			is = moved + " " + is
 		}
 		found[name] = is
 		if d.IsDir() && (p.only || p.shallow && rest != "") {
@@ -171,7 +179,13 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 	packages := packageFiles{before: rec}
 	var software installed
 	return trace{
-		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) { return c.files() },
+		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) {
+			homes, err := c.homesOf(rec)
+			if err != nil {
+				return nil, err
+			}
+			return c.files(homes)
+		},
 		adopted: func(name, _ string, _ []netip.Prefix) bool { return ofAdopted(name) },
 		own: func(ch change, _, _ entries) bool {
 			p, _ := placeOf(ch.name)
@@ -236,6 +250,9 @@ func (r *record) has(p place) bool { return r == nil || p.since <= r.Version }
 func (r *record) same(before, now string) bool {
 	if r == nil || r.Version == 0 {
 		return sameFile(before, now)
+	}
+	if r.Version < 4 && strings.HasPrefix(before, elsewhere) && strings.HasPrefix(now, before+" ") {
+		return true // it did not record what a file is that a link leads to
 	}
 	return withoutInode(before) == withoutInode(now)
 }

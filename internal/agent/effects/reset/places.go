@@ -39,6 +39,8 @@ type place struct {
 	extensions []string
 	// since is the version of records that have it.
 	since int
+	// home is the directory of a user that it is in: see homePlaces.
+	home string
 }
 
 // places by who writes there.
@@ -62,13 +64,8 @@ var places = slices.Concat(
 	},
 	// What the system, its services and its users read.
 	[]place{{path: "/etc"}, {path: "/usr/local"}, {path: "/run/systemd/system"}, {path: "/run/udev/rules.d"}, {path: "/var/spool/cron"}},
-	[]place{{path: "/root/.profile"}, {path: "/root/.bashrc"}, {path: "/root/.bash_profile"}, {path: "/root/.kube"}, {path: "/root/.docker"}, {path: "/root/.config/systemd"}},
-	// What a login of root runs, and whom it lets in besides the keys.
-	[]place{
-		{path: "/root/.ssh", since: 1}, {path: "/root/.bash_login", since: 1}, {path: "/root/.bash_logout", since: 1}, {path: "/root/.zshrc", since: 1}, {path: "/root/.zshenv", since: 1},
-		{path: "/root/.zprofile", since: 1}, {path: "/root/.zlogin", since: 1}, {path: "/root/.pam_environment", since: 1}, {path: "/root/.rhosts", since: 1}, {path: "/root/.shosts", since: 1},
-		{path: "/root/.k5login", since: 1}, {path: "/root/.forward", since: 1},
-	},
+	// Of other accounts: see homePlaces.
+	ofRoot(),
 	// Who may write to directories of which only some entries are looked at.
 	[]place{
 		{path: "/usr", only: true, since: 1}, {path: "/var", only: true, since: 1}, {path: "/root", only: true, since: 1}, {path: "/home", only: true, since: 1},
@@ -91,6 +88,17 @@ var places = slices.Concat(
 	[]place{{path: "/run/systemd/system.control", since: 3}, {path: "/run/systemd/network", since: 3}, {path: "/run/modprobe.d", since: 3}, {path: "/run/sysctl.d", since: 3}},
 	onlyDirectories(),
 )
+
+func ofRoot() (all []place) {
+	for _, name := range ofLogins {
+		p := place{path: path.Join("/root", name), since: 1}
+		if slices.Contains([]string{".profile", ".bashrc", ".bash_profile", kubectlHome, ".docker", ".config/systemd"}, name) {
+			p.since = 0
+		}
+		all = append(all, p)
+	}
+	return all
+}
 
 func onlyDirectories() (all []place) {
 	for _, dir := range directories {
@@ -130,11 +138,19 @@ var placesByPath = func() map[string]place {
 // placeOf returns the innermost place that a path belongs to.
 func placeOf(name string) (place, bool) {
 	for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
-		if p, ok := placesByPath[dir]; ok {
-			return p, dir == name || !p.only || p.plugin
+		p, ok := placesByPath[dir]
+		switch {
+		case !ok:
+		case dir == name || !p.only && !p.shallow || p.plugin:
+			return p, true
+		default:
+			if in, ok := homePlaceOf(name); ok {
+				return in, true
+			}
+			return p, !p.only
 		}
 	}
-	return place{}, false
+	return homePlaceOf(name)
 }
 
 // unrecorded are paths below the places that are not looked at, as path.Match has them, with what is
@@ -142,9 +158,6 @@ func placeOf(name string) (place, bool) {
 var unrecorded = []string{
 	// Who may log in is compared account by account: see the package logins.
 	"/etc/passwd*", "/etc/shadow*", "/etc/group*", "/etc/gshadow*", "/etc/subuid*", "/etc/subgid*", "/etc/sudoers", "/etc/.pwd.lock",
-	"/root/.ssh/authorized_keys*", "/root/.ssh/known_hosts*",
-	// What kubectl has read, which it reads again.
-	"/root/.kube/cache", "/root/.kube/http-cache",
 	// The store of the software that the agent installs, and its records.
 	"/opt/slipway", "/var/lib/slipway*",
 	// What the system writes by itself: clocks, caches, and what is made of other files that are looked at.
@@ -176,6 +189,9 @@ var unrecordedNames, unrecordedPatterns = func() (map[string]bool, map[string][]
 
 func isUnrecorded(name string) bool {
 	dir := path.Dir(name)
+	if at, ok := inLogin(name); ok && slices.ContainsFunc(unrecordedOfLogins, func(p string) bool { ok, _ := path.Match(p, at); return ok }) {
+		return true
+	}
 	if unrecordedNames[name] || unrecordedNames["*"+path.Ext(name)] || slices.Contains(directories, dir) {
 		return true
 	}

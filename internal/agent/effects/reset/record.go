@@ -28,14 +28,17 @@ type record struct {
 	Traces map[string]entries `json:"traces"`
 	// Packages are those of dpkg: see packageVersions. Nil in records of version 1 and older.
 	Packages map[string]string `json:"packages,omitempty"`
+	// Homes are the home directories in which files are compared.
+	Homes []string `json:"homes,omitempty"`
 	// Contents are those of the configuration files that are small enough to be put back.
 	Contents map[string][]byte `json:"contents,omitempty"`
 }
 
 // recordVersion counts what records gained: 1 has more places, and fingerprints with the number of a device, the
 // attributes and owner of links, pipes and devices, and the inode of a file with several names; 2 has the packages of dpkg with
-// their lists and scripts; 3 has rules of polkit and D-Bus, scripts of cloud-init and settings of systemd until the next boot.
-const recordVersion = 3
+// their lists and scripts; 3 has rules of polkit and D-Bus, scripts of cloud-init and settings of systemd until the next boot; 4 has home directories
+// and what a file is that a link leads to.
+const recordVersion = 4
 
 // of returns the entries of a trace; nil when nobody knows them.
 func (r *record) of(t trace) entries {
@@ -77,7 +80,7 @@ func (c Cleaner) keep(rec *record) (*journal.Baseline, error) {
 	if rec.Contents, err = c.contents(rec.Traces[kindFile]); err != nil {
 		return nil, err
 	}
-	coded := &record{Version: recordVersion, Traces: map[string]entries{}, Packages: c.packageVersions(nil), Contents: each(rec.Contents, text, same[[]byte])}
+	coded := &record{Version: recordVersion, Traces: map[string]entries{}, Packages: c.packageVersions(nil), Homes: rec.Homes, Contents: each(rec.Contents, text, same[[]byte])}
 	for kind, found := range rec.Traces {
 		coded.Traces[kind] = each(found, text, text)
 	}
@@ -137,6 +140,15 @@ func (c Cleaner) open(b *journal.Baseline) (*record, error) {
 	}
 	rec.Contents = each(rec.Contents, untext, same[[]byte])
 	return rec, nil
+}
+
+// opened is the record of a host; nil when there is none, or it is lost.
+func (c Cleaner) opened(state journal.State) *record {
+	rec, err := c.open(state.Baseline)
+	if err != nil {
+		return nil
+	}
+	return rec
 }
 
 // Forget removes the records of former claims. The host was proved clean of them.

@@ -86,6 +86,7 @@ func (c Cleaner) Reset(ctx context.Context, progress operation.Progress) error {
 		{"reset: what changed", func() error { return errors.Join(c.recordLogins(progress), c.RecordMade(ctx, progress)) }},
 		{"reset: interrupted commands", func() error { return c.KillInterrupted(ctx) }},
 		{stepEtcd, func() error { return c.leaveEtcd(ctx, state) }},
+		{"reset: copied credentials", func() error { return c.removeCopies(c.opened(state)) }},
 		{"reset: kubeadm", func() error { return c.kubeadm(ctx, state) }},
 		{"reset: kubelet", func() error { return errors.Join(c.StopKubelet(ctx), c.disableKubelet(ctx, state)) }},
 		{"reset: virtual IP", func() error { return c.releaseVIP(state, progress) }},

@@ -205,7 +205,11 @@ func (c Cleaner) NodeBaseline(ctx context.Context, networks []netip.Prefix) (*jo
 
 // baseline records all but what is a node's.
 func (c Cleaner) baseline(ctx context.Context, node func(t trace, name, now string) bool) (*journal.Baseline, error) {
-	rec := &record{Traces: map[string]entries{}}
+	homes, err := c.homes()
+	if err != nil {
+		return nil, fmt.Errorf("record what is on the host: %w", err)
+	}
+	rec := &record{Traces: map[string]entries{}, Homes: homes}
 	for _, t := range append(c.traces(ctx, journal.State{}, nil), c.imageTrace()) {
 		if t.always {
 			continue
