@@ -85,7 +85,7 @@ var places = slices.Concat(
 		{path: "/usr/lib/networkd-dispatcher", since: 3}, {path: "/usr/lib/binfmt.d", since: 3}, {path: "/usr/lib/pam.d", since: 3}, {path: "/var/lib/cloud/scripts", since: 3}, {path: "/var/lib/cloud/seed", since: 3},
 	},
 	// Settings of systemd and the kernel's tools until the next boot.
-	[]place{{path: "/run/systemd/system.control", since: 3}, {path: "/run/systemd/network", since: 3}, {path: "/run/modprobe.d", since: 3}, {path: "/run/sysctl.d", since: 3}},
+	[]place{{path: "/run/systemd/system.control", since: 3}, {path: "/run/systemd/network", since: 3}, {path: "/run/modprobe.d", since: 3}, {path: "/run/sysctl.d", since: 3}, {path: "/run/systemd/resolve/netif", since: 4}},
 	onlyDirectories(),
 )
 

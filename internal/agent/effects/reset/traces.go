@@ -12,31 +12,34 @@ import (
 
 // Kinds of the traces that are recorded, as clean.ignore of the agent's configuration names them.
 const (
-	kindFile      = "file"
-	kindMount     = "mount"
-	kindCgroup    = "cgroup"
-	kindSysctl    = "sysctl"
-	kindBinfmt    = "binfmt"
-	kindHostname  = "hostname"
-	kindSwap      = "swap"
-	kindDevice    = "device"
-	kindModule    = "module"
-	kindListener  = "listener"
-	kindImage     = "image"
-	kindInterface = "interface"
-	kindQdisc     = "qdisc"
-	kindAddress   = "address"
-	kindRule      = "rule"
-	kindRoute     = "route"
-	kindIPTables  = "iptables"
-	kindNFTables  = "nftables"
-	kindIPSet     = "ipset"
-	kindXFRM      = "xfrm"
-	kindNeighbour = "neighbour"
-	kindNexthop   = "nexthop"
-	kindBPF       = "bpf"
-	kindIPVS      = "ipvs"
-	kindFOU       = "fou"
+	kindFile        = "file"
+	kindMount       = "mount"
+	kindCgroup      = "cgroup"
+	kindSysctl      = "sysctl"
+	kindBinfmt      = "binfmt"
+	kindHostname    = "hostname"
+	kindSwap        = "swap"
+	kindDevice      = "device"
+	kindDeviceFile  = "device-file"
+	kindModule      = "module"
+	kindListener    = "listener"
+	kindImage       = "image"
+	kindInterface   = "interface"
+	kindQdisc       = "qdisc"
+	kindAddress     = "address"
+	kindRule        = "rule"
+	kindRoute       = "route"
+	kindIPTables    = "iptables"
+	kindNFTables    = "nftables"
+	kindIPSet       = "ipset"
+	kindXFRM        = "xfrm"
+	kindNeighbour   = "neighbour"
+	kindNexthop     = "nexthop"
+	kindBPF         = "bpf"
+	kindIPVS        = "ipvs"
+	kindEnvironment = "environment"
+	kindKexec       = "kexec"
+	kindFOU         = "fou"
 )
 
 // networkKinds are the kinds of the kernel's network.
@@ -120,6 +123,9 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 			},
 		},
 		c.deviceTrace(),
+		c.deviceFileTrace(),
+		c.environmentTrace(),
+		c.kexecTrace(),
 		trace{
 			kind: kindModule, word: "kernel module", look: func(context.Context) (entries, error) { return c.modules() },
 			own: ownModule, remove: c.removeModules,

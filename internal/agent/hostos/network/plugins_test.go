@@ -223,6 +223,10 @@ func TestRecordsOfOlderAgents(t *testing.T) {
 		{network.Routes, "10.9.0.0/16 dev eth0", `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3}`, `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3,"metrics":[900]}`, true},
 		{network.Routes, "10.9.0.0/16 dev eth0", `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3,"metrics":null}`, `{"dst":"10.9.0.0/16","family":2,"dev":"eth0","table":254,"type":1,"proto":3,"metrics":[900]}`, false},
 		{network.Interfaces, "eth0", "kind=device master= mtu=1500 xdp=false down=false promiscuous=false mac=a", "kind=device master= mtu=1500 xdp=false down=false promiscuous=false mac=a noarp=true queue=5", true},
+		{network.Qdiscs, "ingress of eth0", "clsact bpf:own@1:1,u32@2:1", "clsact bpf:own@1:1#aa,u32@2:1", true},
+		{network.Qdiscs, "ingress of eth0", "clsact bpf:own,u32", "clsact bpf:own@1:1#aa,u32@2:1", true},
+		{network.Qdiscs, "ingress of eth0", "clsact bpf:own@1:1#aa", "clsact bpf:own@1:1#bb", false},
+		{network.Qdiscs, "ingress of eth0", "clsact bpf:own@1:1", "clsact bpf:own@1:2#aa", false},
 		// The operator's IPsec has new keys with the machines that it had some with, and no others.
 		{network.XFRM, key + "0x2", "", "state", true},
 		{network.XFRM, "state 10.0.0.5 to 10.0.0.7 esp 0x2", "", "state", false},

@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	attachment "github.com/cilium/ebpf/link"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
@@ -96,5 +97,33 @@ func TestProgramsThatNobodyHas(t *testing.T) {
 	}
 	if after := state(t)[network.Programs]; !maps.Equal(after, before) {
 		t.Errorf("after are %v", after)
+	}
+}
+
+// TestFilterWithAnotherProgram: another program of eBPF under name, priority and handle of the operator's filter is a change.
+func TestFilterWithAnotherProgram(t *testing.T) {
+	inNamespace(t)
+	sh(t, "tc qdisc add dev eth0 clsact")
+	filter := func(result int32) {
+		t.Helper()
+		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "own", Type: ebpf.SchedCLS, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, result), asm.Return()}})
+		if err != nil {
+			rights.Skip(t, "the kernel takes no such program:", err)
+		}
+		defer program.Close()
+		must(t, netlink.FilterReplace(&netlink.BpfFilter{
+			FilterAttrs: netlink.FilterAttrs{LinkIndex: link(t, "eth0").Attrs().Index, Parent: netlink.HANDLE_MIN_INGRESS, Handle: 1, Protocol: unix.ETH_P_ALL, Priority: 1},
+			Fd:          program.FD(), Name: "own", DirectAction: true,
+		}))
+	}
+	filter(0)
+	before := state(t)[network.Qdiscs]
+	filter(0) // as a program that starts again does
+	if came, changed := drift(network.Qdiscs, before, state(t)[network.Qdiscs]); len(came)+len(changed) > 0 {
+		t.Errorf("of the same program came %q, and changed %q", came, changed)
+	}
+	filter(2)
+	if _, changed := drift(network.Qdiscs, before, state(t)[network.Qdiscs]); len(changed) != 1 {
+		t.Errorf("changed are %q, want the filters of eth0", changed)
 	}
 }

@@ -77,7 +77,7 @@ func ofQueue(q, root netlink.Qdisc) bool {
 }
 
 // eachFilter calls do with the filters of a clsact or ingress qdisc, by which programs of eBPF see all packets of an
-// interface: KIND:NAME@PRIORITY:HANDLE, without a name for other kinds than eBPF.
+// interface: KIND:NAME@PRIORITY:HANDLE#TAG, without name and tag, which tells programs apart, for other kinds than eBPF.
 func eachFilter(l netlink.Link, q netlink.Qdisc, do func(text string, f netlink.Filter)) error {
 	if q.Attrs().Parent == netlink.HANDLE_ROOT {
 		return nil
@@ -89,11 +89,12 @@ func eachFilter(l netlink.Link, q netlink.Qdisc, do func(text string, f netlink.
 			errs = append(errs, unlessGone(err, "list the filters of "+l.Attrs().Name))
 		}
 		for _, f := range all {
-			is := f.Type()
+			is, tag := f.Type(), ""
 			if bpf, ok := f.(*netlink.BpfFilter); ok {
 				is += ":" + bpf.Name
+				tag = "#" + bpf.Tag
 			}
-			do(fmt.Sprintf("%s@%d:%x", is, f.Attrs().Priority, f.Attrs().Handle), f)
+			do(fmt.Sprintf("%s@%d:%x%s", is, f.Attrs().Priority, f.Attrs().Handle, tag), f)
 		}
 	}
 	return errors.Join(errs...)
@@ -183,7 +184,8 @@ func removeFilters(l netlink.Link, q netlink.Qdisc, before []string) error {
 	var errs []error
 	listed := eachFilter(l, q, func(text string, f netlink.Filter) {
 		kind, at, _ := strings.Cut(text, "@")
-		if slices.Contains(before, text) || slices.Contains(before, kind) { // an older agent recorded no more
+		untagged, _, _ := strings.Cut(text, "#")
+		if slices.Contains(before, text) || slices.Contains(before, untagged) || slices.Contains(before, kind) { // an older agent recorded no more
 			return
 		}
 		priority, _, _ := strings.Cut(at, ":")
@@ -199,12 +201,15 @@ func removeFilters(l netlink.Link, q netlink.Qdisc, before []string) error {
 
 // sameFilters compares two fingerprints, of which an older agent may have recorded the first.
 func sameFilters(before, now string) bool {
-	if strings.Contains(before, "@") {
+	end := "@"
+	if strings.Contains(before, "#") {
 		return before == now
+	} else if strings.Contains(before, "@") {
+		end = "#"
 	}
 	words := strings.Split(now, ",")
 	for i, w := range words {
-		words[i], _, _ = strings.Cut(w, "@")
+		words[i], _, _ = strings.Cut(w, end)
 	}
 	return strings.Join(words, ",") == before
 }
