@@ -34,6 +34,14 @@ func TestDocumentedTable(t *testing.T) {
 		for kind := range strings.SplitSeq(cells[0], ",") {
 			kind = strings.Trim(kind, "` ")
 			documented[kind] = append(documented[kind], cells[2:])
+			if kind != kindFile {
+				continue
+			}
+			for _, found := range regexp.MustCompile("`(/[^` ]*)`").FindAllStringSubmatch(cells[1], -1) {
+				if p, ok := placeOf(found[1]); !ok || p.since > recordVersion {
+					t.Errorf("docs/hosts.md says that %s is recorded, which is no place", found[1])
+				}
+			}
 		}
 	}
 	full := journal.State{Baseline: &journal.Baseline{}, Operation: &journal.Operation{Phase: infrav1.HostDesiredReset, ResetPolicy: infrav1.ResetPolicyFull}}
@@ -44,6 +52,9 @@ func TestDocumentedTable(t *testing.T) {
 	}
 	for _, trace := range (Cleaner{}).traces(t.Context(), full, nil) {
 		known = append(known, trace.kind)
+		if trace.look == nil {
+			t.Errorf("kind %q has no look, so nothing proves it", trace.kind)
+		}
 		rows := documented[trace.kind]
 		for at, is := range []bool{!trace.always, trace.remove != nil || trace.kind == "Kubernetes", trace.restore != nil, true} {
 			if !slices.ContainsFunc(rows, func(cells []string) bool { return says(cells[at]) == is }) {
