@@ -96,17 +96,20 @@ var leftovers = []leftover{
 
 // neverLeft are the kinds of traces of which nothing is left, and why.
 var neverLeft = map[string]string{
-	"virtual IP": "a second holder of an address is what another invariant is about",
-	"swap":       "local hosts share the machine's",
-	"module":     "local hosts share the machine's, and may load none",
-	"bpf":        "no program of the hosts attaches one",
-	"ipvs":       "no program of the hosts makes a service, and kernels without IPVS are common",
-	"fou":        "no program of the hosts opens a port for it, and kernels without FoU are common",
-	"device":     "local hosts share the machine's",
-	"binfmt":     "local hosts share the machine's",
-	"hostname":   "a renamed host is what tests of a node's identity are about",
-	"image":      "goes with policy Full alone",
-	"log":        "goes with policy Full alone",
+	"virtual IP":  "a second holder of an address is what another invariant is about",
+	"swap":        "local hosts share the machine's",
+	"module":      "local hosts share the machine's, and may load none",
+	"bpf":         "no program of the hosts attaches one",
+	"ipvs":        "no program of the hosts makes a service, and kernels without IPVS are common",
+	"fou":         "no program of the hosts opens a port for it, and kernels without FoU are common",
+	"device":      "local hosts share the machine's",
+	"binfmt":      "local hosts share the machine's",
+	"device-file": "local hosts have those of the machine",
+	"environment": "the systemctl of local hosts has no variables",
+	"kexec":       "local hosts share the machine's",
+	"hostname":    "a renamed host is what tests of a node's identity are about",
+	"image":       "goes with policy Full alone",
+	"log":         "goes with policy Full alone",
 }
 
 // TestEachTraceIsLeft: a kind of trace that a reset knows has a leftover, or a reason why not.
