@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -22,6 +23,7 @@ import (
 	"github.com/slipway-dev/slipway/internal/agent/effects/upgrade"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/kubelet"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/nodeaddress"
 	"github.com/slipway-dev/slipway/internal/agent/link/backoff"
@@ -148,7 +150,14 @@ func (e *Executor) parse(requested operation.Bootstrap) (*cloudconfig.Config, er
 	if err != nil {
 		return nil, err
 	}
-	meta := cloudconfig.MetaData{LocalHostname: name, InstanceID: requested.ClaimID, ProviderID: requested.ProviderID, DefaultInterface: e.Interface()}
+	meta := cloudconfig.MetaData{
+		LocalHostname: name, InstanceID: requested.ClaimID, ProviderID: requested.ProviderID, DefaultInterface: e.Interface(),
+		OSRelease: inventory.OSRelease(func(path string) ([]byte, error) { return e.Root.ReadFile(path) }),
+	}
+	var system unix.Utsname
+	if err := unix.Uname(&system); err == nil {
+		meta.Machine, meta.KernelRelease = unix.ByteSliceToString(system.Machine[:]), unix.ByteSliceToString(system.Release[:])
+	}
 	if interfaces, err := e.Interfaces(); err == nil {
 		virtual, _ := virtualIP(requested)
 		if choice, err := e.Rule.Choose(interfaces, []bool{false}, virtual); err == nil {

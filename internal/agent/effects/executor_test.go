@@ -49,7 +49,10 @@ func TestOperationsThatCannotSucceedTouchNothing(t *testing.T) {
 		"ignition by format": {operation.Bootstrap{Format: "ignition", Data: []byte("{}")}, nil, cloudconfig.ReasonUnsupportedFormat, "cloud-config"},
 		"unsupported key":    {operation.Bootstrap{Data: []byte("#cloud-config\nmounts: [[a, b]]\n")}, nil, cloudconfig.ReasonUnsupportedCloudConfig, "mounts"},
 		"unknown variable":   {operation.Bootstrap{Data: []byte("## template: jinja\n#cloud-config\nhostname: {{ ds.meta_data.zone }}\n")}, nil, cloudconfig.ReasonInvalidTemplate, "zone"},
-		"version":            {operation.Bootstrap{Version: "v1.99.0", Data: []byte("#cloud-config\n")}, nil, "VersionUnavailable", "v1.99.0"},
+		"a branch by the system": {operation.Bootstrap{Data: []byte("## template: jinja\n#cloud-config\n{% if v1.distro == 'debian' and machine and kernel_release %}\nmounts: [[a, b]]\n{% endif %}\n")}, func(h *fakehost.Host) {
+			_ = os.WriteFile(h.Root.Path("/etc/os-release"), []byte("ID=debian\n"), 0o644)
+		}, cloudconfig.ReasonUnsupportedCloudConfig, "mounts"},
+		"version": {operation.Bootstrap{Version: "v1.99.0", Data: []byte("#cloud-config\n")}, nil, "VersionUnavailable", "v1.99.0"},
 		"foreign kubelet": {operation.Bootstrap{Data: []byte("#cloud-config\n")}, func(h *fakehost.Host) {
 			_ = os.MkdirAll(h.Root.Path("/var/lib/kubelet"), 0o755)
 			_ = os.WriteFile(h.Root.Path("/var/lib/kubelet/config.yaml"), nil, 0o600)

@@ -63,3 +63,45 @@ func TestRenderErrorsNameThePlaceAndQuoteNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestStandardKeys holds that cloud-init's standard keys have the value that they have there, in v1 and alone, or are
+// refused: with cloud-init they exist on every machine, so that a test or a default would have another meaning.
+func TestStandardKeys(t *testing.T) {
+	const elsewhere = "REFUSED"
+	ubuntu := map[string]string{"ID": "ubuntu", "VERSION_ID": "24.04", "VERSION_CODENAME": "noble", "VERSION": "24.04.1 LTS (Noble Numbat)"}
+	for _, c := range []struct {
+		template string
+		system   map[string]string
+		want     string
+	}{
+		{"{{ v1.distro }} {{ distro_version }} {{ v1['distro_release'] }}", ubuntu, "ubuntu 24.04 noble"},
+		{"{{ distro }}-{{ distro_release }}", map[string]string{"ID": "rhel", "VERSION_ID": "9.4", "VERSION": "9.4 (Plow)"}, "redhat-Plow"},
+		{"{{ distro_release }}", map[string]string{"ID": "opensuse-leap", "VERSION": "15.6"}, "x86_64"},
+		{"{{ distro_release }}", map[string]string{"ID": "alpine", "PRETTY_NAME": "Alpine Linux v3.20"}, "Alpine Linux v3.20"},
+		{"[{{ distro_release }}]", map[string]string{"ID": "arch"}, "[]"},
+		{"{% if v1.distro == 'ubuntu' and v1.machine == 'x86_64' %}u{% else %}o{% endif %}", ubuntu, "u"},
+		{"{{ machine }} {{ v1.kernel_release }}", nil, "x86_64 6.8.0"},
+		{"{% if v1.distro is defined %}d{% else %}u{% endif %}", nil, elsewhere},
+		{"{% if v1.region is defined %}d{% else %}u{% endif %}", ubuntu, elsewhere},
+		{"{% if region is undefined %}d{% else %}u{% endif %}", ubuntu, elsewhere},
+		{"{{ v1.cloud_name | default('none') }}", ubuntu, elsewhere},
+		{"{{ v1['availability_zone'] | default('a') }}", ubuntu, elsewhere},
+		{"{{ userdata | default('') }}", ubuntu, elsewhere},
+		{"{{ sys_info | default('') }}", ubuntu, elsewhere},
+		{"{% if 'region' in v1 %}y{% else %}n{% endif %}", ubuntu, "y"},
+		{"{{ v1.nope | default('x') }}", ubuntu, "x"},
+		{"{% set region = 'eu' %}{{ region }}", ubuntu, "eu"},
+		{"{{ ds.meta_data.distro | default('of the datasource') }}", ubuntu, "of the datasource"},
+	} {
+		meta := testMeta
+		meta.OSRelease, meta.Machine, meta.KernelRelease = c.system, "x86_64", "6.8.0"
+		got, err := render(c.template, meta)
+		if c.want == elsewhere {
+			if e, ok := errors.AsType[*Error](err); !ok || !strings.Contains(e.Message, "cloud-init") {
+				t.Errorf("%s renders to %q (%v), want it refused", c.template, got, err)
+			}
+		} else if err != nil || got != c.want {
+			t.Errorf("%s renders to %q (%v), want %q", c.template, got, err, c.want)
+		}
+	}
+}

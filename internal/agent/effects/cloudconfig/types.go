@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 
 	"github.com/slipway-dev/slipway/internal/agent/effects/cloudconfig/jinja"
 )
@@ -72,41 +71,6 @@ type Hostname struct {
 
 // maxRendered bounds the rendered data in bytes. A Secret holds at most 1 MiB.
 const maxRendered = 4 << 20
-
-// MetaData is what a jinja template can refer to. As in cloud-init it is
-// reached as ds.meta_data.<key>, the standard keys local_hostname and instance_id
-// also as v1.<key> and by their name alone. Those two have their names with a dash as well, as
-// v1['local-hostname'].
-type MetaData struct {
-	// LocalHostname is the host name of the machine.
-	LocalHostname string
-	// InstanceID is the ID of the claim.
-	InstanceID string
-	// ProviderID is the provider ID the Node will carry.
-	ProviderID string
-	// LocalIPv4 is the address of the host; empty leaves the variable undefined.
-	LocalIPv4 string
-	// DefaultInterface is the network interface of the default route; empty leaves the
-	// variable undefined.
-	DefaultInterface string
-}
-
-func (m MetaData) variables() map[string]any {
-	standard := map[string]any{"local_hostname": m.LocalHostname, "local-hostname": m.LocalHostname, "instance_id": m.InstanceID, "instance-id": m.InstanceID}
-	data := maps.Clone(standard)
-	data["hostname"] = m.LocalHostname
-	data["provider_id"] = m.ProviderID
-	if m.LocalIPv4 != "" {
-		data["local_ipv4"] = m.LocalIPv4
-	}
-	if m.DefaultInterface != "" {
-		data["default_interface"] = m.DefaultInterface
-	}
-	variables := maps.Clone(standard)
-	variables["ds"] = map[string]any{"meta_data": data}
-	variables["v1"] = standard
-	return variables
-}
 
 // render carries out a jinja template the way cloud-init does.
 func render(source string, meta MetaData) (string, error) {

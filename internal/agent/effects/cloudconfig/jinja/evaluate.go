@@ -30,6 +30,18 @@ type undefined struct {
 
 func (u undefined) error() error { return refuse(u.place, "%.80q has no value", u.name) }
 
+// Elsewhere is the value of a variable that other renderers of a template know, and this one does not. Unlike
+// a name without a value it is refused wherever it stands: with them it is defined, and no filter gives it a default.
+type Elsewhere struct{}
+
+// known refuses what only other renderers know.
+func known(v any, name string, at *tokens.Token) (any, error) {
+	if _, elsewhere := v.(Elsewhere); elsewhere {
+		return nil, refuse(at, "%.80q has no value on this host, and one with cloud-init, also for a test or a default", name)
+	}
+	return v, nil
+}
+
 func (r *renderer) nodes(all []nodes.Node) error {
 	for _, node := range all {
 		if err := r.node(node); err != nil {
@@ -188,7 +200,7 @@ func (r *renderer) eval(e nodes.Node) (any, error) {
 			return nil, refuse(n.Name, "%s is not supported", n.Name.Val)
 		}
 		if v, ok := r.variables[n.Name.Val]; ok {
-			return v, nil
+			return known(v, n.Name.Val, n.Name)
 		}
 		if globals[n.Name.Val] {
 			return nil, refuse(n.Name, "%s is something else in Jinja2, and is not supported", n.Name.Val)
@@ -308,14 +320,14 @@ func (r *renderer) attribute(n *nodes.GetAttribute) (any, error) {
 	if !ok || ofDictionary[n.Attribute] || strings.HasPrefix(n.Attribute, "_") {
 		return nil, refuse(n.Location, "the attribute %.40q is not supported here", n.Attribute)
 	}
-	return lookUp(variables, n.Attribute, n.Node, n.Location), nil
+	return lookUp(variables, n.Attribute, n.Node, n.Location)
 }
 
-func lookUp(variables map[string]any, key string, of nodes.Node, at *tokens.Token) any {
+func lookUp(variables map[string]any, key string, of nodes.Node, at *tokens.Token) (any, error) {
 	if v, ok := variables[key]; ok {
-		return v
+		return known(v, path(of)+key, at)
 	}
-	return undefined{path(of) + key, at}
+	return undefined{path(of) + key, at}, nil
 }
 
 // path is how a template reached a dictionary, with a dot at its end.
@@ -341,7 +353,7 @@ func (r *renderer) item(of nodes.Node, key any, at *tokens.Token) (any, error) {
 	}
 	if variables, ok := container.(map[string]any); ok {
 		if name, ok := key.(string); ok {
-			return lookUp(variables, name, of, at), nil
+			return lookUp(variables, name, of, at)
 		}
 	}
 	list, ok := sequence(container)

@@ -36,8 +36,8 @@ func (e *Error) Error() string {
 }
 
 // Render renders a template the way cloud-init does: the first newline after a block is dropped,
-// one at the end is kept, and a variable without a value is an error. Variables are strings, or
-// map[string]any of such. What is rendered has at most limit bytes. Every error is an *Error.
+// one at the end is kept, and a variable without a value is an error. Variables are strings,
+// Elsewhere, or map[string]any of such. What is rendered has at most limit bytes. Every error is an *Error.
 func Render(source string, variables map[string]any, limit int) (out string, err error) {
 	// The library panics on some malformed input.
 	defer func() {
