@@ -14,6 +14,7 @@ import (
 	pkgerrors "github.com/pkg/errors"
 	"go.yaml.in/yaml/v3"
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // Object is one YAML document, as clusterctl reads it.
@@ -68,6 +69,19 @@ func (f *File) objects(ctx context.Context, text []byte) (objects []*Object, err
 		}
 	}
 	return objects, nil
+}
+
+// metadata reads the first document of metadata.yaml, as clusterctl does, which replaces no variables there.
+func (f *File) metadata() error {
+	c, o := chunk{line: 1, text: f.Raw}, &Object{File: f, Line: 1}
+	if err := sigsyaml.Unmarshal(c.text, &o.Fields); err != nil {
+		return c.located(err)
+	}
+	if o.Fields != nil {
+		o.place(c)
+		f.Objects = []*Object{o}
+	}
+	return nil
 }
 
 // place finds the lines of an object in the text that it was read from.

@@ -192,17 +192,16 @@ func (f *File) parseAs(ctx context.Context, kind fileKind) error {
 	if i := bytes.IndexByte(f.Raw, 0); i >= 0 {
 		return lineError{line: bytes.Count(f.Raw[:i], []byte("\n")) + 1, err: errors.New("clusterctl ignores what follows a NUL byte")}
 	}
-	text := f.Raw
-	if kind != metadataFileKind { // clusterctl replaces no variables in that file
-		err := f.variables()
-		if err != nil {
-			return err
-		}
-		if text, err = process(f.Raw, f.sample); err != nil {
-			return err
-		}
+	if kind == metadataFileKind {
+		return f.metadata()
 	}
-	var err error
+	if err := f.variables(); err != nil {
+		return err
+	}
+	text, err := process(f.Raw, f.sample)
+	if err != nil {
+		return err
+	}
 	f.Objects, err = f.objects(ctx, text)
 	return err
 }

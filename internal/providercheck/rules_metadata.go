@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	utilversion "k8s.io/apimachinery/pkg/util/version"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 )
@@ -21,22 +23,27 @@ var metadataRules = []Rule{
 	{
 		ID: "metadata-type", Level: Must, Contract: "clusterctl provider contract, 2",
 		Title:  "metadata.yaml is a Metadata of clusterctl",
-		Remedy: "set apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3 and kind: Metadata, in one document",
+		Remedy: "set apiVersion: clusterctl.cluster.x-k8s.io/v1alpha3 and kind: Metadata, in the first document, with numbers as major and minor",
 		check: func(r *Release, found report) {
 			for _, f := range r.Metadata {
-				if f.broken != nil {
-					continue
+				switch {
+				case f.broken != nil:
+				case len(f.Objects) == 0:
+					found(place{file: f.Name}, "the first document, which clusterctl reads, is empty")
+				default:
+					checkMetadata(f.Objects[0], found)
 				}
-				if len(f.Objects) != 1 {
-					found(place{file: f.Name}, fmt.Sprintf("the file holds %d documents", len(f.Objects)))
-				}
-				for _, o := range f.Objects {
-					if o.Kind() != "Metadata" && o.Kind() != "" || text(o.Fields, "apiVersion") != clusterctlv1.GroupVersion.String() {
-						found(o.at("apiVersion"), fmt.Sprintf("apiVersion %q, kind %q", text(o.Fields, "apiVersion"), o.Kind()))
-					}
-					if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Fields, &clusterctlv1.Metadata{}); err != nil {
-						found(o.at("releaseSeries"), err.Error())
-					}
+			}
+		},
+	},
+	{
+		ID: "metadata-document", Level: Should, Contract: "clusterctl provider contract, 2",
+		Title:  "metadata.yaml holds one document",
+		Remedy: "remove the others: clusterctl reads the first one",
+		check: func(r *Release, found report) {
+			for _, o := range objects(r.Metadata) {
+				if o.dropped > 0 {
+					found(place{file: o.File.Name, line: o.dropped, object: o.at().object}, "clusterctl does not read what stands behind the first document")
 				}
 			}
 		},
@@ -112,6 +119,21 @@ var metadataRules = []Rule{
 	},
 }
 
+// metadataDecoder decodes the file as clusterctl does.
+var metadataDecoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clusterctlv1.AddToScheme(scheme))
+	return serializer.NewCodecFactory(scheme).UniversalDecoder()
+}()
+
+func checkMetadata(o *Object, found report) {
+	if o.Kind() != "Metadata" && o.Kind() != "" || text(o.Fields, "apiVersion") != clusterctlv1.GroupVersion.String() {
+		found(o.at("apiVersion"), fmt.Sprintf("apiVersion %q, kind %q", text(o.Fields, "apiVersion"), o.Kind()))
+	} else if err := runtime.DecodeInto(metadataDecoder, o.File.Raw, &clusterctlv1.Metadata{}); err != nil {
+		found(o.at("releaseSeries"), err.Error())
+	}
+}
+
 // endOfV1beta1 is when Cluster API v1.16 is expected, which no longer works with contract v1beta1
 // (Cluster API book, versions).
 var endOfV1beta1 = time.Date(2027, time.April, 1, 0, 0, 0, 0, time.UTC)
@@ -120,11 +142,10 @@ var endOfV1beta1 = time.Date(2027, time.April, 1, 0, 0, 0, 0, time.UTC)
 func checkEnd(r *Release, found report) {
 	const last = "v1beta1"
 	for _, o := range objects(r.Metadata) {
-		for i, series := range list(o.Fields, "releaseSeries") {
-			if r.ofSeries(series) && text(series, "contract") == last {
-				found(o.at("releaseSeries", fmt.Sprint(i), "contract"), "the release has contract "+last)
-				return // its CRDs have no other, either
-			}
+		all := list(o.Fields, "releaseSeries")
+		if i := slices.IndexFunc(all, r.ofSeries); i >= 0 && text(all[i], "contract") == last {
+			found(o.at("releaseSeries", fmt.Sprint(i), "contract"), "the release has contract "+last)
+			return // its CRDs have no other, either
 		}
 	}
 	eachContractCRD(r, func(o *Object, _ shape) {
@@ -154,5 +175,11 @@ func checkSeries(r *Release, found report) {
 }
 
 func seriesName(series any) string {
-	return fmt.Sprintf("%v.%v", get(series, "major"), get(series, "minor"))
+	number := func(field string) any { // clusterctl takes one that is missing for 0
+		if n := get(series, field); n != nil {
+			return n
+		}
+		return 0
+	}
+	return fmt.Sprintf("%v.%v", number("major"), number("minor"))
 }

@@ -42,7 +42,7 @@ var readingRules = []Rule{
 		Title:  "No field stands twice in an object",
 		Remedy: "remove one of the two: clusterctl takes the last one, and other tools refuse the file",
 		check: func(r *Release, found report) {
-			for _, o := range objects(r.readFiles()) {
+			for _, o := range objects(slices.Concat(r.readFiles(), r.Metadata)) {
 				eachRepeated(o, found)
 			}
 		},
@@ -52,7 +52,7 @@ var readingRules = []Rule{
 		Title:  "Values and names of fields are read as they are written",
 		Remedy: "put quotes around a text, and write a number or a truth value as clusterctl reads it",
 		check: func(r *Release, found report) {
-			for _, o := range objects(r.readFiles()) {
+			for _, o := range objects(slices.Concat(r.readFiles(), r.Metadata)) {
 				o.changes(func(c change) {
 					at := place{file: o.File.Name, line: c.line, object: o.at().object}
 					found(at, fmt.Sprintf("%s: clusterctl reads %s as %s", strings.Join(c.path, "."), shortened(c.written), shortened(c.read)))
