@@ -10,20 +10,32 @@ import (
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 )
 
-// builtinKinds is the discovery data of the Kubernetes version that Slipway is built from: group, kind
-// and scope, one kind a line.
+// builtinKinds is the discovery data of the Kubernetes version that Slipway is built from: group and
+// version, kind and scope, one kind a line.
 //
 //go:embed builtin-kinds.txt
 var builtinKinds string
 
-var builtinScopes = sync.OnceValue(func() map[string]bool {
-	scopes := map[string]bool{}
+// builtin is what Kubernetes itself serves.
+type builtin struct {
+	// groups, "" among them.
+	groups map[string]bool
+	// versions of groups and kinds, as in "apps/v1 Deployment".
+	versions map[string]bool
+	// namespaced has kinds by their group, as in "apps Deployment".
+	namespaced map[string]bool
+}
+
+var kubernetes = sync.OnceValue(func() builtin {
+	b := builtin{groups: map[string]bool{}, versions: map[string]bool{}, namespaced: map[string]bool{}}
 	for line := range strings.Lines(builtinKinds) {
-		if fields := strings.Fields(line); len(fields) == 2 {
-			scopes[fields[0]] = fields[1] == "Namespaced"
-		}
+		fields := strings.Fields(line) // the group of v1 is empty
+		group, version, _ := strings.Cut(fields[0], "/")
+		b.groups[group] = true
+		b.versions[strings.TrimPrefix(group+"/"+version, "/")+" "+fields[1]] = true
+		b.namespaced[group+" "+fields[1]] = fields[2] == "Namespaced"
 	}
-	return scopes
+	return b
 })
 
 // namespaced says whether an object of the components belongs to a namespace, as far as the CRDs
@@ -34,7 +46,7 @@ func (r *Release) namespaced(o *Object) (is, known bool) {
 			return text(crd.Fields, "spec", "scope") == "Namespaced", true
 		}
 	}
-	is, known = builtinScopes()[o.Group()+"/"+o.Kind()]
+	is, known = kubernetes().namespaced[o.Group()+" "+o.Kind()]
 	return is, known
 }
 

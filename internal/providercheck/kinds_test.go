@@ -57,7 +57,7 @@ func TestBuiltinKinds(t *testing.T) {
 			if r.Namespaced {
 				scope = "Namespaced"
 			}
-			lines = append(lines, fmt.Sprintf("%s/%s %s\n", gv.Group, r.Kind, scope))
+			lines = append(lines, fmt.Sprintf("%s/%s %s %s\n", gv.Group, gv.Version, r.Kind, scope))
 		}
 	}
 	slices.Sort(lines)

@@ -193,39 +193,40 @@ func eachNamespace(r *Release, f func(o *Object, namespaced bool, target string)
 }
 
 // typed are the kinds that clusterctl reads into their Go types to change images, namespaces and
-// the references of webhooks.
-func typed(o *Object) any {
+// the references of webhooks. It goes by their name, whatever their group is, and knows one version of each.
+func typed(o *Object) (apiVersion string, into any) {
 	switch o.Kind() {
 	case "Deployment":
-		return &appsv1.Deployment{}
+		return "apps/v1", &appsv1.Deployment{}
 	case "DaemonSet":
-		return &appsv1.DaemonSet{}
+		return "apps/v1", &appsv1.DaemonSet{}
 	case "RoleBinding":
-		return &rbacv1.RoleBinding{}
+		return "rbac.authorization.k8s.io/v1", &rbacv1.RoleBinding{}
 	case "ClusterRoleBinding":
-		return &rbacv1.ClusterRoleBinding{}
+		return "rbac.authorization.k8s.io/v1", &rbacv1.ClusterRoleBinding{}
 	case "ValidatingWebhookConfiguration":
-		return &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		return "admissionregistration.k8s.io/v1", &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	case "MutatingWebhookConfiguration":
-		return &admissionregistrationv1.MutatingWebhookConfiguration{}
+		return "admissionregistration.k8s.io/v1", &admissionregistrationv1.MutatingWebhookConfiguration{}
 	case "CustomResourceDefinition":
-		return &apiextensionsv1.CustomResourceDefinition{}
+		return "apiextensions.k8s.io/v1", &apiextensionsv1.CustomResourceDefinition{}
 	}
-	return nil
+	return "", nil
 }
 
-// versioned are the kinds of which clusterctl knows v1 only, and v1beta1 that no served Kubernetes
-// has any more.
-var versioned = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "CustomResourceDefinition"}
+// certified are those of them in which cert-manager puts a CA.
+var certified = []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "CustomResourceDefinition"}
 
 func checkTypes(r *Release, found report) {
 	for _, o := range objects(r.Components) {
-		into := typed(o)
+		apiVersion, into := typed(o)
 		if into == nil {
 			continue
 		}
-		if _, version, _ := strings.Cut(text(o.Fields, "apiVersion"), "/"); slices.Contains(versioned, o.Kind()) && version != "v1" {
-			found(o.at("apiVersion"), fmt.Sprintf("%s is no version that Kubernetes serves", text(o.Fields, "apiVersion")))
+		if got := text(o.Fields, "apiVersion"); got != apiVersion {
+			if !o.unserved() { // another rule tells of that
+				found(o.at("apiVersion"), fmt.Sprintf("clusterctl takes each %s for one of %s, and cannot read one of %s", o.Kind(), apiVersion, got))
+			}
 			continue
 		}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Fields, into); err != nil {
@@ -237,7 +238,7 @@ func checkTypes(r *Release, found report) {
 			}
 		})
 		from := text(o.Fields, "metadata", "annotations", injectFrom)
-		if slices.Contains(versioned, o.Kind()) && from != "" && strings.Count(from, "/") != 1 {
+		if slices.Contains(certified, o.Kind()) && from != "" && strings.Count(from, "/") != 1 {
 			found(o.at("metadata", "annotations", injectFrom), fmt.Sprintf("%s is %q, not NAMESPACE/CERTIFICATE", injectFrom, from))
 		}
 	}

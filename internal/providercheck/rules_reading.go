@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // reads is where the rules of this file stand: what clusterctl makes of a file without a word.
@@ -22,6 +23,18 @@ var readingRules = []Rule{
 		check: func(r *Release, found report) {
 			for _, o := range objects(r.readFiles()) {
 				checkIdentity(o, slices.Contains(r.Components, o.File), found)
+			}
+		},
+	},
+	{
+		ID: "object-served", Level: Must, Contract: "Kubernetes, API deprecation",
+		Title:  "Kubernetes serves the version of each object of its own groups",
+		Remedy: "write the object in a version that Kubernetes serves; kubectl api-resources lists them",
+		check: func(r *Release, found report) {
+			for _, o := range objects(r.readFiles()) {
+				if o.unserved() {
+					found(o.at("apiVersion"), fmt.Sprintf("%s is no version in which Kubernetes serves a %s", text(o.Fields, "apiVersion"), o.Kind()))
+				}
 			}
 		},
 	},
@@ -164,6 +177,17 @@ func eachRepeated(o *Object, found report) {
 	repeated(o.node, func(first, again *yaml.Node) {
 		found(place{file: o.File.Name, line: again.Line, object: o.at().object}, fmt.Sprintf("%s stands in line %d, too", again.Value, first.Line))
 	})
+}
+
+// unserved says whether an object is of a group of Kubernetes, and of no kind that is served in its version.
+func (o *Object) unserved() bool {
+	gv, err := schema.ParseGroupVersion(text(o.Fields, "apiVersion"))
+	if err != nil || gv.Version == "" || o.Kind() == "" || strings.HasSuffix(o.Kind(), "List") {
+		return false // another rule tells of that
+	}
+	// Only Kubernetes has groups without a dot, such as the former extensions.
+	own := kubernetes().groups[gv.Group] || !strings.Contains(gv.Group, ".")
+	return own && !kubernetes().versions[gv.String()+" "+o.Kind()]
 }
 
 func checkIdentity(o *Object, component bool, found report) {
