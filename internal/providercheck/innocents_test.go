@@ -99,6 +99,7 @@ var innocents = []innocent{
 	{name: "a path of Windows", file: template, old: "  controlPlaneEndpoint:", changed: "  a: 'C:\\k\\$${dir}\\kubelet.exe'\n  b: \"C:\\\\k\"\n  controlPlaneEndpoint:", quiet: true},
 	{name: "a script of a shell", file: template, old: "  controlPlaneEndpoint:", changed: "  script: |\n    for i in 1 2; do echo $i $${i#a} $(id -u) \"$@\" $?; done\n  controlPlaneEndpoint:", quiet: true},
 	{name: "a date, a time and a version", file: template, old: "  controlPlaneEndpoint:", changed: "  a: 2026-12-01\n  b: 12:30:45\n  c: 1.36.3\n  d: v1.30\n  e: 10.5\n  f: ~\n  g: 0x\n  controlPlaneEndpoint:", quiet: true},
+	{name: "names of patches as strings", file: class, old: "spec:\n  infra", changed: patched(`"{a: {{ .builtin.cluster.name | quote }}, b: '{{ .builtin.cluster.name }}', c: {{ .builtin.cluster.name }}-x, d: {{ .x }}{{ .builtin.cluster.name }}, e: {{ .port }}}"`), quiet: true},
 	{name: "a series that comes", file: metadata, old: "releaseSeries:\n", changed: "releaseSeries:\n  - {major: 0, minor: 9, contract: v1beta9}\n"},
 }
 

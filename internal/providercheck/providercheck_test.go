@@ -195,6 +195,8 @@ var violations = []violation{
 	{rule: "class-reference-namespace", file: class, old: "      name: quick\n---", changed: "      name: quick\n      namespace: x\n---"},
 	{rule: "class-namespace", file: class, old: "name: quick\nspec:\n  template", changed: "name: quick\n  namespace: x\nspec:\n  template"},
 	{rule: "class-variables", file: class, old: "template: {spec: {}}", changed: "template: {spec: {size: ${FOO_SIZE:=s}}}"},
+	{rule: "class-strings", file: class, old: "spec:\n  infra", changed: patched("'{{ .builtin.cluster.name }}'")},
+	{rule: "class-strings", file: class, old: "spec:\n  infra", changed: patched("|\n            {{- if .x }}\n            - a: {{.builtin.cluster.namespace}}\n            {{- end }}")},
 	{rule: "class-shared", file: class, old: "name: quick\nspec:\n  template", changed: "name: slow\nspec:\n  template"},
 }
 
@@ -234,6 +236,12 @@ webhooks: [{name: foo.foo.com, clientConfig: {service: {name: foo-webhooks, name
 func webhook(namespace, other string) string {
 	return fmt.Sprintf("apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: foo}\n"+
 		"webhooks: [{name: foo, clientConfig: {%s, service: {name: foo-webhooks, namespace: %s}}}]\n", other, namespace)
+}
+
+// patched is a ClusterClass with a patch that has a template as its value.
+func patched(template string) string {
+	return "spec:\n  patches:\n  - name: p\n    definitions:\n    - selector: {apiVersion: infrastructure.foo.com/v1, kind: FooClusterTemplate, matchResources: {infrastructureCluster: true}}\n" +
+		"      jsonPatches:\n      - op: add\n        path: /spec/template/spec/x\n        valueFrom:\n          template: " + template + "\n  infra"
 }
 
 // converted are two versions of a CRD, one converted to the other by a webhook.

@@ -2,7 +2,11 @@ package providercheck
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 var classRules = []Rule{
@@ -64,6 +68,16 @@ var classRules = []Rule{
 		},
 	},
 	{
+		ID: "class-strings", Level: Should, Contract: "Cluster API book, ClusterClass patches",
+		Title:  "Patches write the name of a Cluster or namespace as a string, also 1234 or true",
+		Remedy: "write {{ .builtin.cluster.name | quote }}, or valueFrom.variable: Cluster API reads what a template becomes as YAML",
+		check: func(r *Release, found report) {
+			for _, o := range of(slices.Concat(r.Classes, r.Templates), "ClusterClass") {
+				checkPatches(o, found)
+			}
+		},
+	},
+	{
 		ID: "class-shared", Level: Should, Contract: "clusterctl provider contract, 5.2",
 		Title:  "ClusterClasses share no objects",
 		Remedy: "give each ClusterClass templates of its own: a change of a shared one reaches the Clusters of all",
@@ -79,4 +93,37 @@ var classRules = []Rule{
 			}
 		},
 	},
+}
+
+// Actions of the templates of patches: those that write a name as it is, those that write nothing, and all.
+var (
+	namingAction = regexp.MustCompile(`{{-?\s*\.builtin\.cluster\.(name|namespace)\s*-?}}`)
+	silentAction = regexp.MustCompile(`{{-?\s*(/\*|if|else|end|range|with|define|block|template|break|continue|\$\w+\s*:?=)[^}]*}}`)
+	anyAction    = regexp.MustCompile(`{{[^}]*}}`)
+)
+
+// checkPatches finds templates of a class's patches that write a number where a name is meant.
+func checkPatches(o *Object, found report) {
+	visit(get(o.Fields, "spec", "patches"), []string{"spec", "patches"}, func(path []string, v any) {
+		template, isText := v.(string)
+		if !isText || path[len(path)-1] != "template" || path[len(path)-2] != "valueFrom" || !namingAction.MatchString(template) {
+			return
+		}
+		read := func(name string) (value any) {
+			text := silentAction.ReplaceAllString(namingAction.ReplaceAllString(template, name), "")
+			if yaml.Unmarshal([]byte(anyAction.ReplaceAllString(text, "x")), &value) != nil {
+				return nil
+			}
+			return value
+		}
+		usual, odd := read("name"), read("1234")
+		visit(usual, nil, func(at []string, v any) {
+			if _, isText := v.(string); !isText {
+				return
+			}
+			if _, isNumber := valueAt(odd, at).(float64); isNumber {
+				found(o.at(path...), strings.Join(append(slices.Clone(path), at...), ".")+" is a number of a Cluster or namespace called 1234")
+			}
+		})
+	})
 }
