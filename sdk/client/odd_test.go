@@ -110,6 +110,9 @@ var oddTransfers = []struct {
 	{"success that breaks off", said("Content-Length: 99", success), stops, passes, passes, passes},
 	{"refusal without the last chunk", said("Transfer-Encoding: chunked", "23\r\n"+refusal+"\r\n"), stops, stops, stops, stops},
 	{"wait before a bad chunk", said("Transfer-Encoding: chunked", "2b\r\n"+wait+"\r\nzz\r\n"), stops, waits, waits, waits},
+	{"refusal of another place", elsewhere(http.StatusTemporaryRedirect, refusal), stops, passes, stops, passes},
+	{"wait of another place", elsewhere(http.StatusPermanentRedirect, wait), stops, passes, stops, passes},
+	{"refusal without content", elsewhere(http.StatusNoContent, ""), stops, passes, stops, passes},
 	{"nothing of what was said", said("Content-Length: 99", ""), stops, passes, stops, passes},
 	{"refusal behind 21 MiB", hooktest.Body(`{"message":"` + strings.Repeat("x", 21<<20) + `","status":"Failure"}`), stops, stops, stops, stops},
 }
@@ -132,6 +135,18 @@ func encoded(encoding, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", encoding)
 		_, _ = w.Write([]byte(body))
+	}
+}
+
+// elsewhere sends the caller to a place that answers with a body.
+func elsewhere(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("elsewhere") {
+			_, _ = w.Write([]byte(body))
+			return
+		}
+		w.Header().Set("Location", r.URL.Path+"?elsewhere")
+		w.WriteHeader(code)
 	}
 }
 
