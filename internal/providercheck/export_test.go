@@ -19,3 +19,11 @@ func Load(dir string) (*Release, error) {
 
 // At makes now the time of the check.
 func (r *Release) At(now time.Time) { r.now = now }
+
+// LookUp asks a release what rules ask it for each of its objects.
+func (r *Release) LookUp() {
+	r.namespaced(r.Components[0].Objects[0])
+	r.targetNamespace("a")
+	r.find("Service", "a")
+	r.crds()
+}

@@ -41,10 +41,8 @@ var kubernetes = sync.OnceValue(func() builtin {
 // namespaced says whether an object of the components belongs to a namespace, as far as the CRDs
 // and the kinds of Kubernetes say; of another project's kinds nothing is known.
 func (r *Release) namespaced(o *Object) (is, known bool) {
-	for _, crd := range r.crds() {
-		if text(crd.Fields, "spec", "names", "kind") == o.Kind() && text(crd.Fields, "spec", "group") == o.Group() {
-			return text(crd.Fields, "spec", "scope") == "Namespaced", true
-		}
+	if is, known = r.indexed().namespaced[o.Group()+" "+o.Kind()]; known {
+		return is, true
 	}
 	is, known = kubernetes().namespaced[o.Group()+" "+o.Kind()]
 	return is, known

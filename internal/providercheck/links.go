@@ -192,6 +192,6 @@ func checkExternalLinks(r *Release, found report) {
 
 // targetNamespace says whether a namespace is that of the components; an empty one is.
 func (r *Release) targetNamespace(name string) bool {
-	namespaces := of(r.Components, "Namespace")
+	namespaces := r.indexed().kinds["Namespace"]
 	return name == "" || len(namespaces) == 0 || namespaces[0].Name() == name
 }

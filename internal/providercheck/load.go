@@ -30,6 +30,8 @@ type Release struct {
 	// remaining YAML files. Of neither anything is read.
 	Components, Metadata, Templates, Classes, Alternatives, Others []*File
 
+	// components is made when it is looked up in first, and again after a file more.
+	components *index
 	// unreadable are findings made while loading.
 	unreadable []Finding
 	// now is the time of the check.
@@ -139,7 +141,7 @@ func (r *Release) add(ctx context.Context, f *File, kind fileKind) error {
 	case metadataFileKind:
 		r.Metadata = append(r.Metadata, f)
 	case componentsFileKind:
-		r.Components = append(r.Components, f)
+		r.Components, r.components = append(r.Components, f), nil
 	case templateFileKind:
 		r.Templates = append(r.Templates, f)
 	case classFileKind:

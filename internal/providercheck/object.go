@@ -142,8 +142,40 @@ func objects(files []*File) []*Object {
 	return all
 }
 
+// index has the objects of the components by what rules ask for, so that each of many objects is not compared
+// with all others.
+type index struct {
+	// kinds are the objects of each kind, in order.
+	kinds map[string][]*Object
+	// names are the first objects of each kind and name, as in "Service foo".
+	names map[string]*Object
+	// namespaced says of a group and kind that a CRD defines, as in "foo.com Foo", whether its scope is Namespaced.
+	namespaced map[string]bool
+}
+
+func (r *Release) indexed() *index {
+	if r.components != nil {
+		return r.components
+	}
+	x := &index{kinds: map[string][]*Object{}, names: map[string]*Object{}, namespaced: map[string]bool{}}
+	for _, o := range objects(r.Components) {
+		x.kinds[o.Kind()] = append(x.kinds[o.Kind()], o)
+		if key := o.Kind() + " " + o.Name(); x.names[key] == nil && o.Name() != "" {
+			x.names[key] = o
+		}
+	}
+	for _, crd := range slices.Backward(x.kinds["CustomResourceDefinition"]) { // the first one of a kind counts
+		x.namespaced[text(crd.Fields, "spec", "group")+" "+text(crd.Fields, "spec", "names", "kind")] = text(crd.Fields, "spec", "scope") == "Namespaced"
+	}
+	r.components = x
+	return x
+}
+
 // crds returns the CRDs of the components.
-func (r *Release) crds() []*Object { return of(r.Components, "CustomResourceDefinition") }
+func (r *Release) crds() []*Object { return r.indexed().kinds["CustomResourceDefinition"] }
+
+// find returns the first object of a kind and name among the components, or nil.
+func (r *Release) find(kind, name string) *Object { return r.indexed().names[kind+" "+name] }
 
 // visit calls f for every value below v with its path, in a fixed order.
 func visit(v any, path []string, f func(path []string, v any)) {

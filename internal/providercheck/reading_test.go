@@ -287,6 +287,26 @@ func TestManyVariables(t *testing.T) {
 	}
 }
 
+// TestManyObjects holds that what rules ask for each object costs the same however many there are: a search of all
+// for each made a check of twice the objects take five times the time.
+func TestManyObjects(t *testing.T) {
+	cost := func(n int) float64 {
+		var objects strings.Builder
+		for i := range n {
+			fmt.Fprintf(&objects, "---\n{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a%d}}\n", i)
+			fmt.Fprintf(&objects, "---\n{apiVersion: v1, kind: Service, metadata: {name: a%d}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: a%d}}\n", i, i)
+		}
+		r, err := providercheck.Load(plant(t, violation{file: components, old: "---\n", changed: objects.String() + "---\n"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(10, r.LookUp)
+	}
+	if few, many := cost(1), cost(300); few != many {
+		t.Errorf("a look-up allocates %v times among a few objects, and %v times among hundreds", few, many)
+	}
+}
+
 // TestLineOfAVariable holds that a finding has the line of its variable, behind escaped ones, nested
 // ones and one with spaces.
 func TestLineOfAVariable(t *testing.T) {

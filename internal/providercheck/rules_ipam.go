@@ -83,7 +83,7 @@ func (r *Release) pools() []*Object {
 	if r.Type != clusterctlv1.IPAMProviderType {
 		return nil
 	}
-	return slices.DeleteFunc(r.crds(), func(o *Object) bool {
+	return slices.DeleteFunc(slices.Clone(r.crds()), func(o *Object) bool {
 		return !strings.HasSuffix(text(o.Fields, "spec", "names", "kind"), "Pool")
 	})
 }

@@ -40,16 +40,6 @@ var wiringRules = []Rule{
 	},
 }
 
-// find returns an object of the components, or nil.
-func (r *Release) find(kind, name string) *Object {
-	for _, o := range of(r.Components, kind) {
-		if name != "" && o.Name() == name {
-			return o
-		}
-	}
-	return nil
-}
-
 // certificateOf is the name of the Certificate whose CA an object gets, or "".
 func certificateOf(o *Object) string {
 	_, name, _ := strings.Cut(text(o.Fields, "metadata", "annotations", injectFrom), "/")
