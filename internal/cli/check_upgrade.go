@@ -27,14 +27,19 @@ import (
 
 func checkUpgradeCommand(p *Program) *cobra.Command {
 	var (
-		output, target string
-		strict         bool
+		output, target, programs string
+		strict                   bool
 	)
 	f := &managementFlags{program: p}
 	command := &cobra.Command{
-		Use:   "upgrade --to TARGET",
-		Short: "Check whether registered extensions use hook versions that an upgrade removes",
-		Long: `Check reads the ExtensionConfigs and HostExtensionConfigs of a management cluster, and
+		Use:   "upgrade [CLUSTER] --to TARGET",
+		Short: "Check what an upgrade of a management cluster removes, or what one of a cluster refuses",
+		Long: `With CLUSTER, TARGET is a version of Kubernetes. Its programs are given the flags and the
+configuration that the KubeadmControlPlane, the KubeadmConfigTemplates and the kubelets of the
+cluster have for them, in a way that starts nothing. It ends with 0 when they take all of it, and
+with 1 when one refuses something (with --strict also when something could not be tried).
+
+Without CLUSTER, check reads the ExtensionConfigs and HostExtensionConfigs of a management cluster, and
 compares the hook versions that their handlers implement with what the target supports.
 TARGET is
 
@@ -43,9 +48,24 @@ TARGET is
 
 It ends with 0 when nothing is in the way, with 2 when a handler would no longer be
 called (with --strict also when one is deprecated), and with 1 when it cannot check.`,
-		Example: "  slipway check upgrade --to capi/v1.15.0\n  slipway check upgrade --to next.json --kubeconfig management.conf",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  slipway check upgrade prod --to v1.37.2\n  slipway check upgrade --to capi/v1.15.0\n  slipway check upgrade --to next.json --kubeconfig management.conf",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return f.on(func(cmd *cobra.Command, s *session, args []string) error {
+					found, err := tryUpgrade(cmd.Context(), cmd, s, args[0], target, programs)
+					if err != nil {
+						return err
+					}
+					if err := found.result().write(cmd.OutOrStdout(), output); err != nil {
+						return err
+					}
+					if found.Refused > 0 || strict && found.NotTried > 0 {
+						return &ExitError{Code: exitRefused}
+					}
+					return nil
+				})(cmd, args)
+			}
 			to, err := parseTarget(target)
 			if err != nil {
 				return err
@@ -70,10 +90,12 @@ called (with --strict also when one is deprecated), and with 1 when it cannot ch
 			return nil
 		},
 	}
-	command.Flags().StringVar(&target, "to", "", "what to upgrade to: an OpenAPI document, or CATALOG/RELEASE")
+	command.Flags().StringVar(&target, "to", "", "what to upgrade to: a version of Kubernetes, an OpenAPI document, or CATALOG/RELEASE")
 	_ = command.MarkFlagRequired("to")
-	f.bindCluster(command)
-	command.Flags().BoolVar(&strict, "strict", false, "let deprecated versions fail the check, too")
+	f.bind(command, "of the cluster")
+	command.ValidArgsFunction = f.completeClusters()
+	command.Flags().StringVar(&programs, "programs", "", "directory of the version's programs, as kubernetes/server/bin of its release; those of the node bundle beside this program when empty")
+	command.Flags().BoolVar(&strict, "strict", false, "let deprecated versions, and what cannot be tried, fail the check, too")
 	outputFlag(command, &output, outputTable, outputJSON, outputYAML)
 	return command
 }

@@ -83,7 +83,29 @@ func (a assembly) release(ctx context.Context, version string) ([]recipe, error)
 	if err := a.linkComponents(version); err != nil {
 		return nil, err
 	}
-	return a.kubeadmRecipes(version, refs)
+	recipes, err := a.kubeadmRecipes(version, refs)
+	if err != nil {
+		return nil, err
+	}
+	return recipes, a.addEtcd(version, recipes)
+}
+
+// addEtcd puts the etcd of a version beside its other programs, for those who try what its pods would be started with.
+func (a assembly) addEtcd(version string, recipes []recipe) error {
+	at := slices.IndexFunc(recipes, func(r recipe) bool { return r.shortName() == "etcd" })
+	if at < 0 {
+		return nil
+	}
+	layers := recipes[at].layers
+	program, err := os.Open(a.part(layers[len(layers)-1]))
+	if err != nil {
+		return err
+	}
+	defer program.Close()
+	return replaceFile(filepath.Join(filepath.Dir(a.hyperkube(version)), "etcd"), 0o755, func(w io.Writer) error {
+		_, err := io.Copy(w, program)
+		return err
+	})
 }
 
 // eachOnce drops the recipes of images that several versions share.

@@ -72,3 +72,23 @@ func TestKubeadmOfALocalHost(t *testing.T) {
 		}
 	}
 }
+
+// Each version has its own etcd beside its programs, of the layer that its image is made from.
+func TestEtcdIsBesideTheProgramsOfItsVersion(t *testing.T) {
+	a := assembly{bundle: t.TempDir(), parts: t.TempDir()}
+	for name, content := range map[string]string{"etcd-v3.6.8": "older", "etcd-v3.7.0": "newer"} {
+		if err := os.WriteFile(a.part(name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	recipes := []recipe{{ref: "registry.k8s.io/pause:3.10.2", layers: []string{"pause"}}, {ref: "registry.k8s.io/etcd:3.7.0-0", layers: []string{"base", "etcd-v3.7.0"}}}
+	if err := a.addEtcd("v1.37.2", recipes); err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(a.bundle, "kubernetes/v1.37.2/etcd")
+	content, err := os.ReadFile(program)
+	info, err2 := os.Stat(program)
+	if err != nil || err2 != nil || string(content) != "newer" || info.Mode().Perm() != 0o755 {
+		t.Errorf("got %q, %v, %v", content, err, err2)
+	}
+}

@@ -23,14 +23,14 @@ type part struct {
 // parts of the product, and the tools and the support of tests, which are not. A package belongs
 // to the longest folder that it is in.
 var parts = []part{
-	{"agent", []string{"cmd/slipway-agent", "internal/agent", "internal/durable", "internal/hostbundle"}},
+	{"agent", []string{"cmd/slipway-agent", "internal/agent", "internal/durable", "internal/hostbundle", "internal/startup"}},
 	{"provider", []string{"api", "cmd/slipway-manager", "config", "templates", "internal/agentrollout", "internal/bundleserver", "internal/controller", "internal/host",
 		"internal/hosthooks", "internal/inplace", "internal/manager", "internal/placement", "internal/program", "internal/reconciler", "internal/pool",
 		"internal/throttle", "internal/tracing", "internal/version", "internal/webhook"}},
 	{"sdk", []string{"sdk", "internal/extensionproject", "internal/hookdocs"}},
 	{"lifecycle", []string{"cmd/slipway-lifecycle", "internal/lifecycle"}},
 	{"operators", []string{"cmd/kubectl-slipway", "cmd/slipway-bundle", "internal/change", "internal/cli", "internal/clusters", "internal/console",
-		"internal/display", "internal/doctor", "internal/enroll", "internal/management", "internal/provision", "internal/redact", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/text"}},
+		"internal/display", "internal/doctor", "internal/enroll", "internal/management", "internal/provision", "internal/redact", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/text", "internal/upgradecheck"}},
 	{"providerlint", []string{"internal/providercheck"}},
 	{"plane", []string{"plane", "nodebundle", "release"}},
 	{"generators", []string{"hack", "config/crd/gen", "plane/internal/manifests/gen"}},

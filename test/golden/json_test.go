@@ -26,6 +26,7 @@ var outputs = map[string]string{
 	"slipway check extension":       "internal/cli.reportResult.out",
 	"slipway check provider":        "internal/providercheck.Result",
 	"slipway check upgrade":         "internal/cli.upgradeResult.out",
+	"slipway check upgrade CLUSTER": "internal/cli.clusterUpgrade",
 	"slipway cluster create":        "[]internal/clusters.State",
 	"slipway cluster get":           "[]internal/clusters.State",
 	"slipway cluster scale":         "[]internal/clusters.State",

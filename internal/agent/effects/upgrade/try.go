@@ -3,31 +3,21 @@ package upgrade
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
-	"github.com/slipway-dev/slipway/internal/text"
+	"github.com/slipway-dev/slipway/internal/startup"
 )
 
 const (
-	// tryWatchdog has a kubelet end before it does anything. It validates its flags and its
-	// configuration, then finds the watchdog of systemd set to less than a second and ends with
-	// an error that has tryPassed (pkg/kubelet/watchdog of Kubernetes 1.32 and later, which
-	// cmd/kubelet calls first of all when it begins to run).
-	tryWatchdog = "WATCHDOG_USEC=1"
-	tryPassed   = "configure watchdog timeout too small"
-	tryTimeout  = time.Minute
 	// lastLines is how much of a log is looked through for the reason of an end.
 	lastLines = "200"
 	// maxError is how much of an error a message repeats, in bytes.
@@ -54,38 +44,29 @@ func (u Upgrader) tryKubelet(ctx context.Context, version string) error {
 		// The last one counts.
 		flags = append(flags, "--config="+filepath.Join(dir, kubeletConfig))
 	}
-	out, err := u.output(ctx, slices.Concat([]string{"env", tryWatchdog, program}, flags)...)
-	switch {
-	case err != nil:
+	out, err := u.output(ctx, slices.Concat([]string{"env", startup.Watchdog, program}, flags)...)
+	if err != nil {
 		return operation.Failf(operation.ReasonStepFailed, operation.RetryAfterReset, err, "try the kubelet of %s", version)
-	case strings.Contains(out, tryPassed):
+	}
+	said := startup.Kubelet(out)
+	if said.Why == "" {
 		return nil
 	}
-	return wouldNotStart("kubelet", version, lastError(out), "kubeletExtraArgs and files of the bootstrap configuration and ConfigMap kube-system/kubelet-config")
+	return wouldNotStart("kubelet", version, said.Why, "kubeletExtraArgs and files of the bootstrap configuration and ConfigMap kube-system/kubelet-config")
 }
 
 func wouldNotStart(program, version, why, from string) error {
 	return &operation.Error{Reason: operation.ReasonConfigurationRefused, Retry: operation.RetryNever, Message: fmt.Sprintf(
-		"the %s of %s would not start: %s; nothing was changed, and the node serves on. Its configuration comes from %s", program, version, why, from)}
+		"the %s of %s would not start: %s; nothing was changed, and the node serves on. Its configuration comes from %s", program, version, operation.Truncate(why, maxError), from)}
 }
 
 // output runs a program that is to fail, and returns all it says.
 func (u Upgrader) output(ctx context.Context, line ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, startup.Timeout)
 	defer cancel()
 	out, err := u.Runner.Run(ctx, "sh", append([]string{"-c", `"$@" 2>&1; true`, "sh"}, line...)...)
 	return string(out), err
 }
-
-// What has a static pod end before it does anything: a value that its program refuses when it
-// validates its flags, after it has parsed them all.
-const (
-	tryPort      = "--secure-port=-1"
-	tryHeartbeat = "--heartbeat-interval=0"
-)
-
-// portRefused is what the programs of Kubernetes say of tryPort, also among other errors.
-var portRefused = regexp.MustCompile(`--secure-port -1 must be between \d and \d+, inclusive[^,\]]*`)
 
 // tryStaticPod runs the program of a static pod with its flags in a container of its image that has
 // no network and only reads the files of the pod. An image that cannot be run tells nothing.
@@ -100,44 +81,17 @@ func (c *onControlPlane) tryStaticPod(ctx context.Context, pod *corev1.Pod) erro
 			}
 		}
 	}
-	flag := tryPort
-	if pod.Name == etcd {
-		flag = tryHeartbeat
-	}
-	out, err := c.output(ctx, slices.Concat(line, []string{container.Image, "slipway-try-" + pod.Name}, container.Command, container.Args, []string{flag})...)
+	out, err := c.output(ctx, slices.Concat(line, []string{container.Image, "slipway-try-" + pod.Name}, container.Command, container.Args, []string{startup.Flag(pod.Name)})...)
 	if err != nil {
 		return operation.Failf(operation.ReasonStepFailed, operation.RetryAfterReset, err, "try the %s of %s", pod.Name, c.version)
 	}
-	switch why, tried := refusal(out); {
-	case !tried:
-		c.Log.Warn("a static pod cannot be tried before the upgrade", "pod", pod.Name, "err", why)
-	case why != "":
-		return wouldNotStart(pod.Name, c.version, why, "the clusterConfiguration of the control-plane object, ConfigMap kube-system/kubeadm-config in the cluster")
+	switch said := startup.StaticPod(out); {
+	case !said.Tried:
+		c.Log.Warn("a static pod cannot be tried before the upgrade", "pod", pod.Name, "err", operation.Truncate(said.Why, maxError))
+	case said.Why != "":
+		return wouldNotStart(pod.Name, c.version, said.Why, "the clusterConfiguration of the control-plane object, ConfigMap kube-system/kubeadm-config in the cluster")
 	}
 	return nil
-}
-
-// refusal is why the program of a static pod would not start, besides the flag that it was given to
-// fail; tried says that it came as far as to say so.
-func refusal(out string) (why string, tried bool) {
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if strings.HasPrefix(lines[len(lines)-1], "ctr: ") {
-		return lastError(out), false
-	}
-	for _, line := range lines {
-		switch {
-		case strings.Contains(line, "heartbeat-interval must be"):
-			return "", true
-		case strings.HasPrefix(line, "flag provided but not defined: "), strings.HasPrefix(line, "invalid value "):
-			// The usage follows.
-			return lastError(line), true
-		}
-	}
-	said := lastError(out)
-	if portRefused.MatchString(said) {
-		return strings.Trim(portRefused.ReplaceAllString(said, ""), "[], "), true
-	}
-	return said, true
 }
 
 // renderKubelet has kubeadm of the version write into dir what it would have the kubelet read.
@@ -190,32 +144,5 @@ func (u Upgrader) kubeletProcess(ctx context.Context) int {
 	return pid
 }
 
-// errorText is how a component's last line has its error, as text.
-var errorText = regexp.MustCompile(`\berr(?:or)?=("(?:[^"\\]|\\.)*")`)
-
-// lastError finds in the last lines of a component's log why it ended, and returns that as one
-// printable line.
-func lastError(log string) string {
-	lines := strings.Split(strings.TrimSpace(log), "\n")
-	line := strings.TrimPrefix(strings.TrimSpace(lines[len(lines)-1]), "Error: ")
-	for _, each := range slices.Backward(lines) {
-		if strings.Contains(each, "command failed") || strings.HasPrefix(each, "panic: ") {
-			line = strings.TrimSpace(each)
-			break
-		}
-	}
-	var entry struct {
-		Err string `json:"err"`
-	}
-	if quoted := errorText.FindStringSubmatch(line); quoted != nil {
-		if unquoted, err := strconv.Unquote(quoted[1]); err == nil {
-			line = unquoted
-		}
-	} else if json.Unmarshal([]byte(line), &entry) == nil && entry.Err != "" {
-		line = entry.Err
-	}
-	if line == "" {
-		return "it did not say why"
-	}
-	return operation.Truncate(text.Printable(line), maxError)
-}
+// lastError is why a component ended, by the last lines of its log.
+func lastError(log string) string { return operation.Truncate(startup.LastError(log), maxError) }

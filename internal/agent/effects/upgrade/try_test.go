@@ -56,23 +56,30 @@ func (r trier) Run(ctx context.Context, name string, args ...string) ([]byte, er
 
 const rendered = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nfailCgroupV1: false\nfailSwapOn: false\ncgroupDriver: cgroupfs\n"
 
-// The real kubelet tells what it would refuse, and nothing of it is left.
+// The real kubelet of each version that is built tells what it would refuse, and nothing of it is left.
 func TestKubeletTriesItsConfiguration(t *testing.T) {
 	found, _ := filepath.Glob(filepath.Join(os.Getenv("SLIPWAY_BIN"), "bundle", "kubernetes", "v*", "kubelet"))
 	if os.Getenv("SLIPWAY_BIN") == "" || len(found) == 0 {
 		rights.Skip(t, "needs a kubelet; run `make bundle`, and set SLIPWAY_BIN to the folder of programs")
 	}
+	for _, kubelet := range found {
+		version := filepath.Base(filepath.Dir(kubelet))
+		t.Run(version, func(t *testing.T) { kubeletTells(t, filepath.Dir(kubelet), version) })
+	}
+}
+
+func kubeletTells(t *testing.T, programs, version string) {
 	for name, c := range map[string]struct {
 		flags  string
 		render string
 		want   string
 	}{
 		"accepted":          {"", "", ""},
-		"flag that went":    {"--pod-infra-container-image=pause", "", "failed to parse kubelet flag: unknown flag: --pod-infra-container-image"},
-		"gate that went":    {"--feature-gates=InTreePluginPortworxUnregister=true", "", "unrecognized feature gate: InTreePluginPortworxUnregister"},
-		"gate in the file":  {"", "featureGates: {InTreePluginPortworxUnregister: true}\n", "unrecognized feature gate: InTreePluginPortworxUnregister"},
+		"flag that went":    {"--gone=1", "", "failed to parse kubelet flag: unknown flag: --gone"},
+		"gate that went":    {"--feature-gates=Gone=true", "", "unrecognized feature gate: Gone"},
+		"gate in the file":  {"", "featureGates: {Gone: true}\n", "unrecognized feature gate: Gone"},
 		"field in the file": {"", "maxPods: -3\n", "maxPods (--max-pods) -3 must not be a negative number"},
-		"no such key":       {"", "maxPots: 3\nevictionHard: [a]\n", "evictionHard"},
+		"no such key":       {"", "maxPots: 3\nevictionHard: [a]\n", "cannot unmarshal array into Go struct field"},
 		"an argument":       {"run", "", "unknown command run"},
 		"log of JSON":       {"--logging-format=json --node-status-max-images=-5", "", "nodeStatusMaxImages (--node-status-max-images) -5 must be -1 or greater"},
 		"the file of today": {"--config=/var/lib/kubelet/gone.yaml", "", ""},
@@ -86,8 +93,8 @@ func TestKubeletTriesItsConfiguration(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			u := Upgrader{Root: root, Versions: oneVersion{dir: filepath.Dir(found[0])}, Runner: trier{render: rendered + c.render}}
-			err := u.tryKubelet(t.Context(), filepath.Base(filepath.Dir(found[0])))
+			u := Upgrader{Root: root, Versions: oneVersion{dir: programs}, Runner: trier{render: rendered + c.render}}
+			err := u.tryKubelet(t.Context(), version)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || operation.AsError(err).Reason != operation.ReasonConfigurationRefused) {
 				t.Errorf("it says %v, want %q", err, c.want)
 			}
@@ -101,18 +108,21 @@ func TestKubeletTriesItsConfiguration(t *testing.T) {
 	}
 }
 
-// The real programs of a control plane tell what they would refuse.
+// The real programs of a control plane of each version that is built tell what they would refuse.
 func TestStaticPodsTryTheirFlags(t *testing.T) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); assets == "" || err != nil {
-		rights.Skip(t, "needs the programs of a control plane; run `make build`, and set KUBEBUILDER_ASSETS to their folder")
+	found, _ := filepath.Glob(filepath.Join(os.Getenv("SLIPWAY_BIN"), "bundle", "kubernetes", "v*", "hyperkube"))
+	if os.Getenv("SLIPWAY_BIN") == "" || len(found) == 0 {
+		rights.Skip(t, "needs the programs of a control plane; run `make bundle`, and set SLIPWAY_BIN to the folder of programs")
 	}
-	images := t.TempDir()
-	kubernetes, err := filepath.EvalSymlinks(filepath.Join(assets, "kube-apiserver"))
-	if err != nil {
-		t.Fatal(err)
+	for _, program := range found {
+		programs := filepath.Dir(program)
+		t.Run(filepath.Base(programs), func(t *testing.T) { staticPodsTell(t, programs) })
 	}
-	for program, target := range map[string]string{"kube-apiserver": kubernetes, "kube-controller-manager": kubernetes, "kube-scheduler": kubernetes, etcd: filepath.Join(assets, etcd)} {
+}
+
+func staticPodsTell(t *testing.T, programs string) {
+	images, kubernetes := t.TempDir(), filepath.Join(programs, "hyperkube")
+	for program, target := range map[string]string{"kube-apiserver": kubernetes, "kube-controller-manager": kubernetes, "kube-scheduler": kubernetes, etcd: filepath.Join(programs, etcd)} {
 		if err := os.Symlink(target, filepath.Join(images, program)); err != nil {
 			t.Fatal(err)
 		}
@@ -164,23 +174,7 @@ func TestStaticPodsTryTheirFlags(t *testing.T) {
 	}
 }
 
-func TestLastError(t *testing.T) {
-	for name, c := range map[string]struct{ log, want string }{
-		"text":       {"I1 a\nE1129 01:34 1 run.go:72] \"command failed\" err=\"failed: \\\"x\\\" is\\nwrong\"\n", `failed: "x" is wrong`},
-		"json":       {`{"ts":1,"msg":"command failed","err":"no \u001b[31msocket"}`, "no [31msocket"},
-		"after it":   {"E1 run.go:72] \"command failed\" err=\"a\"\nkubelet.service: Main process exited\n", "a"},
-		"no error":   {"I1 a\npanic: b\n", "panic: b"},
-		"panic":      {"panic: unrecognized [recovered]\n\ngoroutine 1:\nmain.main()\n", "panic: unrecognized [recovered]"},
-		"nothing":    {"\n", "it did not say why"},
-		"half of it": {"E1 run.go:72] \"command failed\" err=\"a", `E1 run.go:72] "command failed" err="a`},
-		"not UTF-8":  {"a\xffb", "ab"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := lastError(c.log); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
-		})
-	}
+func TestLongErrorsAreCut(t *testing.T) {
 	if got := lastError(strings.Repeat("x", 4000)); len(got) > maxError {
 		t.Errorf("%d bytes", len(got))
 	}
