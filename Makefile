@@ -52,11 +52,11 @@ down: ## Take it all down and remove its state
 
 ##@ Build
 
-build: deps ## Build the binaries and the node bundle into bin/; KUBERNETES=all for older versions of Kubernetes, too
+build: deps ## Build the binaries and the node bundle into bin/; KUBERNETES=all for the other versions of Kubernetes, too
 	@COUNTER=$$(mktemp) && trap 'rm -f "$$COUNTER"' EXIT && export COUNTER && \
 	STEPS=$$($(MAKE) --no-print-directory --dry-run parts | grep -c '/hack/step.sh') $(MAKE) --no-print-directory parts
 
-build-all: ## Build all, and the older versions of Kubernetes that tests upgrade from
+build-all: ## Build all, and the other versions of Kubernetes, which tests upgrade from and to
 	@$(MAKE) --no-print-directory build KUBERNETES=all
 
 # First what most of the code is compiled for, and what linters need: they may begin then.
@@ -329,7 +329,7 @@ test-upstream-fastest: UPSTREAM_SPECS = KCPAdoption,MachineDeploymentRemediation
 test-upstream-fastest: ## The three fastest of upstream's specs
 	@$(UPSTREAM)
 UPSTREAM = cd test/e2e/upstream && export GOWORK=off KUBERNETES_VERSION=$(BUNDLE_KUBERNETES) && \
-	  export KUBERNETES_VERSION_UPGRADE_FROM=$(firstword $(BUNDLE_KUBERNETES_VERSIONS)) && $(call fetch,-tags e2e -test ./...) && \
+	  export KUBERNETES_VERSION_UPGRADE_FROM=$(BUNDLE_KUBERNETES_BEFORE) && $(call fetch,-tags e2e -test ./...) && \
 	  $(call GOTEST,upstream,standard-verbose) -tags e2e -count=1 -timeout 3h -run '^TestSpecs$$' . -args \
 	  $(UPSTREAM_VERBOSE) -ginkgo.no-color -ginkgo.fail-on-empty -ginkgo.label-filter '$(UPSTREAM_SPECS)' -e2e.bin $(BIN) -e2e.artifacts-folder $(BIN)/upstream
 

@@ -6,7 +6,7 @@
 #   envtest       bin/envtest, for KUBEBUILDER_ASSETS
 #   deps          Debian packages that the bundle's build needs
 #
-# KUBERNETES names older versions to build beside the newest, or is `all`. Versions
+# KUBERNETES names other versions to build beside the plane's, or is `all`. Versions
 # that the bundle holds already stay in it.
 #
 # Each binary is a file target that depends on its module's sources, on this file
@@ -23,11 +23,13 @@ bundle_mod = $(firstword $(wildcard $(addsuffix $(or $(2),go.mod),nodebundle/$(1
 # $(call bundle_version,directory,module path,file): the version that such a file requires
 bundle_version = $(shell sed -n 's|^[[:space:]]*\(require \)\{0,1\}$(2) \(v[^ ]*\).*|\2|p' $(call bundle_mod,$(1),$(3)))
 
-# The Kubernetes versions from old to new, each by a file with its requirements; the
-# last is the default, and the plane's.
-BUNDLE_KUBERNETES_FILES    := $(sort $(notdir $(wildcard nodebundle/kubernetes/kubernetes-*.mod))) go.mod
+# The Kubernetes versions from old to new, each by a file with its requirements; that of
+# go.mod is the default, and the plane's.
+BUNDLE_KUBERNETES_FILES    := $(shell cd nodebundle/kubernetes && awk '{for (i = 1; i < NF; i++) if ($$i == "k8s.io/kubernetes") print $$(i+1), FILENAME}' *.mod | sort -V | cut -d' ' -f2)
 BUNDLE_KUBERNETES_VERSIONS := $(foreach f,$(BUNDLE_KUBERNETES_FILES),$(call bundle_version,kubernetes,k8s.io/kubernetes,$(f)))
-BUNDLE_KUBERNETES := $(lastword $(BUNDLE_KUBERNETES_VERSIONS))
+BUNDLE_KUBERNETES := $(call bundle_version,kubernetes,k8s.io/kubernetes)
+# the version before the plane's, from which upstream's specs upgrade
+BUNDLE_KUBERNETES_BEFORE = $(lastword $(filter-out $(BUNDLE_KUBERNETES),$(shell printf '%s\n' $(BUNDLE_KUBERNETES_VERSIONS) | sed '/^$(BUNDLE_KUBERNETES)$$/q')))
 BUNDLE_CONTAINERD := $(call bundle_version,containerd,github.com/containerd/containerd/v2)
 BUNDLE_RUNC       := $(call bundle_version,runc,github.com/opencontainers/runc)
 BUNDLE_CNI        := $(call bundle_version,network,github.com/containernetworking/plugins)
@@ -63,8 +65,8 @@ bundle_k8s_ldflags_of = $(foreach p,k8s.io/component-base/version k8s.io/client-
 	-X $(p).gitTreeState=clean -X $(p).gitCommit=unknown -X $(p).buildDate=1970-01-01T00:00:00Z)
 bundle_k8s_ldflags := $(call bundle_k8s_ldflags_of,$(BUNDLE_KUBERNETES))
 
-# Parts that each kubeadm names by a version of its own. The newest Kubernetes goes
-# by go.mod; an older one that wants another version by kubernetes-<minor>.mod.
+# Parts that each kubeadm names by a version of its own. The plane's Kubernetes goes
+# by go.mod; another one that wants another version by kubernetes-<minor>.mod.
 # $(call bundle_paired,directory,module path): words "directory-version:file".
 bundle_paired = $(foreach k,$(BUNDLED_FILES),$(foreach f,$(notdir $(or $(call bundle_mod,$(1),$(k)),go.mod)),$(1)-$(call bundle_version,$(1),$(2),$(f)):$(f)))
 BUNDLE_PAIRED_RULES := $(sort $(call bundle_paired,etcd,go.etcd.io/etcd/server/v3) $(call bundle_paired,network/coredns,github.com/coredns/coredns))
@@ -95,7 +97,7 @@ envtest: $(HYPERKUBE) $(BUNDLE_PARTS)/etcd-$(BUNDLE_ETCD) ## Provide kube-apiser
 # The toolchain file changes only when the toolchain does.
 $(shell mkdir -p $(BUNDLE_PARTS); go env GOVERSION GOOS GOARCH | cmp -s - $(BUNDLE_PARTS)/toolchain || go env GOVERSION GOOS GOARCH >$(BUNDLE_PARTS)/toolchain)
 
-# The newest Kubernetes is the plane's, too: one workspace selects the versions that
+# This Kubernetes is the plane's, too: one workspace selects the versions that
 # both are compiled with, so their packages compile once.
 $(HYPERKUBE): BUNDLE_GOWORK := $(ROOT)/go.work
 $(HYPERKUBE): go.work go.mod plane/go.mod sdk/go.mod

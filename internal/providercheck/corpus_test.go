@@ -26,7 +26,7 @@ type stranger struct {
 }
 
 const (
-	capi, capd = "sigs.k8s.io/cluster-api@v1.14.2", "sigs.k8s.io/cluster-api/test@v1.14.0"
+	capi, capd = "sigs.k8s.io/cluster-api@v1.14.2", "sigs.k8s.io/cluster-api/test@v1.14.2"
 	capa, capg = "sigs.k8s.io/cluster-api-provider-aws/v2@v2.13.0", "sigs.k8s.io/cluster-api-provider-gcp@v1.13.1"
 )
 
@@ -35,7 +35,7 @@ var strangers = []stranger{
 	{label: "bootstrap-kubeadm", version: "v1.14.2", module: capi, metadata: capi, folder: "bootstrap/kubeadm/config/default", components: "bootstrap-components.yaml"},
 	{label: "control-plane-kubeadm", version: "v1.14.2", module: capi, metadata: capi, folder: "controlplane/kubeadm/config/default", components: "control-plane-components.yaml"},
 	{
-		label: "infrastructure-docker", version: "v1.14.0", module: capd, metadata: capi, folder: "infrastructure/docker/config/default",
+		label: "infrastructure-docker", version: "v1.14.2", module: capd, metadata: capi, folder: "infrastructure/docker/config/default",
 		components: "infrastructure-components-development.yaml", templates: "infrastructure/docker/templates/*.yaml",
 	},
 	{

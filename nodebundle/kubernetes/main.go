@@ -1,7 +1,8 @@
 // Command hyperkube is Kubernetes as one multi-call binary: the name it is
 // called by (or its first argument) chooses the component. One binary keeps a
 // local host's image store and page cache small, since kubelet, kubeadm and the
-// control-plane images share its single layer.
+// control-plane images share its single layer. `hyperkube describe` is none of
+// them: it prints what the version takes from its users.
 package main
 
 import (
@@ -31,6 +32,7 @@ var components = map[string]func() int{
 	"kubelet":                 func() int { return cli.Run(kubelet.NewKubeletCommand(context.Background())) },
 	"kubectl":                 func() int { return cli.Run(kubectl.NewDefaultKubectlCommand()) },
 	"kubeadm":                 runKubeadm,
+	"describe":                describe,
 }
 
 func main() {

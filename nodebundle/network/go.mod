@@ -5,9 +5,9 @@ go 1.26.0
 require (
 	github.com/coredns/coredns v1.14.2
 	github.com/flannel-io/flannel v0.28.4
-	k8s.io/api v0.36.3
-	k8s.io/apimachinery v0.36.3
-	k8s.io/client-go v0.36.3
+	k8s.io/api v0.36.5
+	k8s.io/apimachinery v0.36.5
+	k8s.io/client-go v0.36.5
 	k8s.io/klog/v2 v2.140.0
 	sigs.k8s.io/yaml v1.6.0
 )

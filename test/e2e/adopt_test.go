@@ -11,13 +11,13 @@ import (
 
 // adopter is what an operator writes to have the node on a host adopted, as
 // docs/hosts.md tells it.
-const adopter = `
+var adopter = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Machine
 metadata: {name: adopted, namespace: default}
 spec:
   clusterName: local
-  version: v1.36.3
+  version: ` + current + `
   bootstrap: {dataSecretName: ""}
   infrastructureRef: {apiGroup: infrastructure.slipway.dev, kind: HostMachine, name: adopted}
 ---
@@ -136,7 +136,7 @@ func nodeOf(p *plane, name string) string {
 }
 
 // otherCluster is one whose API servers the host never met.
-const otherCluster = `
+var otherCluster = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: other, namespace: default}

@@ -23,13 +23,13 @@ import (
 // oneHost are the flags of a plane that is enough to try most things on.
 var oneHost = []string{"up", "--fast", "--no-cluster", "--hosts", "1"}
 
-const clusterFile = `apiVersion: cluster.x-k8s.io/v1beta2
+var clusterFile = `apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: a}
 spec:
   topology:
     classRef: {name: slipway-local}
-    version: v1.36.3
+    version: ` + current + `
     controlPlane: {replicas: 1}
 `
 

@@ -25,14 +25,14 @@ const (
 )
 
 // haCluster has three control planes, spread over those racks that have hosts for them.
-const haCluster = `apiVersion: cluster.x-k8s.io/v1beta2
+var haCluster = `apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
 spec:
   clusterNetwork: {pods: {cidrBlocks: [10.244.0.0/16]}, services: {cidrBlocks: [10.96.0.0/16]}, serviceDomain: cluster.local}
   topology:
     classRef: {name: users}
-    version: v1.36.3
+    version: ` + current + `
     controlPlane: {replicas: 3}
     workers: {machinePools: [{class: default-worker, name: pool, replicas: 1}]}
     variables:

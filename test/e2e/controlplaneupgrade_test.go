@@ -12,36 +12,46 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
 // inPlaceCluster has three control planes that must not be replaced.
-const inPlaceCluster = `apiVersion: cluster.x-k8s.io/v1beta2
+func inPlaceCluster(version string) string {
+	return `apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}
 spec:
   clusterNetwork: {pods: {cidrBlocks: [10.244.0.0/16]}, services: {cidrBlocks: [10.96.0.0/16]}}
   topology:
     classRef: {name: slipway-local}
-    version: v1.35.4
+    version: ` + version + `
     controlPlane: {replicas: 3, metadata: {annotations: {infrastructure.slipway.dev/in-place-updates: Required}}}
     variables: [{name: controlPlaneEndpointHost, value: ` + virtualIP + `}]
 `
+}
 
-// TestControlPlaneInPlace takes three control planes from 1.35.4 to 1.36.3 on their three
+// TestControlPlaneInPlace takes three control planes from each version to the next on their three
 // hosts, by KubeadmControlPlane as it is, while one of the hosts loses its power in the
 // middle.
 func TestControlPlaneInPlace(t *testing.T) {
 	if os.Getenv("SLIPWAY_TEST_CONTROL_PLANE") == "" {
 		t.Skip("takes minutes: `make test-control-plane-in-place` runs it")
 	}
+	for _, pair := range versions.Pairs() {
+		t.Run(pair.String(), func(t *testing.T) { controlPlaneInPlace(t, pair.From.Version, pair.To) })
+	}
+}
+
+func controlPlaneInPlace(t *testing.T, from string, target versions.Kubernetes) {
+	to := target.Version
 	p := newPlane(t, 3)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(inPlaceCluster), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(inPlaceCluster(from)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--hosts", "3", "-f", file)
-	p.eventually("three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
+	p.eventually("three nodes of "+from, all(readyNodes(3), nodesOf(from, 3)))
 	p.mustKubectl("", "label", "namespace", "default", "infrastructure.slipway.dev/in-place-updates=enabled")
 	kcp := strings.TrimSpace(p.mustKubectl("", "get", "kubeadmcontrolplane", "-o", "name"))
 	// There is no fourth host.
@@ -49,12 +59,12 @@ func TestControlPlaneInPlace(t *testing.T) {
 	before := identities(p)
 	prober := live.StartProber(t, p.Name, live.AskAPIServer(p.endpoint))
 	begin := time.Now()
-	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
+	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"`+to+`"}}}`)
 
 	host := awaitControlPlaneStep(p, "upgrade: kubeadm")
 	p.t.Logf("cutting the power of %s after %.0fs", host, time.Since(begin).Seconds())
 	p.must("host", "power-cycle", host)
-	p.eventually("three nodes of v1.36.3, each up to date", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
+	p.eventually("three nodes of "+to+", each up to date", all(readyNodes(3), nodesOf(to, 3), func(status) string {
 		return differs("3 3 3", p.mustKubectl("", "get", kcp, "-o", "jsonpath={.status.replicas} {.status.upToDateReplicas} {.status.readyReplicas}"))
 	}))
 	took := time.Since(begin)
@@ -69,7 +79,7 @@ func TestControlPlaneInPlace(t *testing.T) {
 		t.Errorf("machines and nodes were\n%s\nand are\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
 	}
 	for _, m := range controlPlanes(p) {
-		upgradedControlPlane(p, m.host())
+		upgradedControlPlane(p, m.host(), target)
 	}
 }
 
@@ -87,7 +97,7 @@ func identities(p *plane) []string {
 
 // upgradedControlPlane looks at the host itself: each static pod is of the new version, and
 // what is left is a snapshot of the old etcd.
-func upgradedControlPlane(p *plane, host string) {
+func upgradedControlPlane(p *plane, host string, target versions.Kubernetes) {
 	p.t.Helper()
 	dir := filepath.Join("/proc", strconv.Itoa(sandboxOf(p, host)), "root")
 	state, err := journal.Read(filepath.Join(dir, "var/lib/slipway-agent/journal"))
@@ -106,10 +116,11 @@ func upgradedControlPlane(p *plane, host string) {
 		p.t.Errorf("%s: not all static pods were tried: %v\n%s", host, err, log)
 	}
 	for component, image := range map[string]string{
-		"kube-apiserver": ":v1.36.3", "kube-controller-manager": ":v1.36.3", "kube-scheduler": ":v1.36.3", "etcd": ":3.6.8-0",
+		"kube-apiserver": target.Version, "kube-controller-manager": target.Version, "kube-scheduler": target.Version,
+		"etcd": strings.TrimPrefix(target.Etcd, "v") + "-0",
 	} {
 		data, err := os.ReadFile(filepath.Join(dir, "etc/kubernetes/manifests", component+".yaml"))
-		if err != nil || !strings.Contains(string(data), "/"+component+image+"\n") {
+		if err != nil || !strings.Contains(string(data), "/"+component+":"+image+"\n") {
 			p.t.Errorf("%s: the manifest of %s is not of %s: %v\n%s", host, component, image, err, data)
 		}
 	}

@@ -86,7 +86,7 @@ metadata: {name: %s, namespace: default, labels: {gate: %s}}
 spec:
   topology:
     classRef: {name: slipway-local}
-    version: v1.36.3
+    version: `+current+`
     controlPlane: {replicas: 1}
     variables: [{name: controlPlaneEndpointHost, value: 10.88.0.201}]
 `, name, name)

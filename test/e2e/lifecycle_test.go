@@ -21,7 +21,7 @@ import (
 )
 
 // policedCluster has no network of its own: a policy brings it.
-const policedCluster = `
+var policedCluster = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: prod, namespace: default, labels: {tier: prod}}
@@ -31,7 +31,7 @@ spec:
     services: {cidrBlocks: [10.96.0.0/16]}
   topology:
     classRef: {name: slipway-local}
-    version: v1.35.4
+    version: ` + older + `
     controlPlane: {replicas: 1}
     workers:
       machineDeployments: [{class: default-worker, name: md, replicas: 1}]
@@ -92,7 +92,7 @@ spec:
       steps:
         - {name: go, approval: {}}
         - {name: save, export: {resources: [{apiVersion: v1, kind: ConfigMap, namespaces: [default]}]}}
-`, never(), job("smoke", "registry.k8s.io/kube-proxy:v1.35.4"), job("smoke", "registry.k8s.io/kube-proxy:v1.36.3"))
+`, never(), job("smoke", "registry.k8s.io/kube-proxy:"+older), job("smoke", "registry.k8s.io/kube-proxy:"+current))
 }
 
 // explanation mirrors what `slipway lifecycle explain -o json` promises.
@@ -276,7 +276,7 @@ func createdUponApproval(t *testing.T, l *lifecycle) {
 		t.Errorf("decisions: %q", got)
 	}
 	// Nodes are Ready only with a network.
-	l.eventually("two nodes of v1.35.4", all(readyNodes(2), nodesOf("v1.35.4", 2)))
+	l.eventually("two nodes of "+older, all(readyNodes(2), nodesOf(older, 2)))
 	l.passedAt("AfterControlPlaneInitialized")
 	if got := l.mustKubectl("prod", "get", "daemonset", "-n", "kube-flannel", "-o", "jsonpath={.items[*].metadata.managedFields[*].manager}"); !strings.Contains(got, "slipway-lifecycle-create") {
 		t.Errorf("the network is managed by %s", got)
@@ -284,15 +284,15 @@ func createdUponApproval(t *testing.T, l *lifecycle) {
 }
 
 func upgradedInWindow(t *testing.T, l *lifecycle) {
-	l.mustKubectl("", "patch", "cluster", "prod", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
+	l.mustKubectl("", "patch", "cluster", "prod", "--type", "merge", "-p", `{"spec":{"topology":{"version":"`+current+`"}}}`)
 	l.blockedAt("BeforeClusterUpgrade", "waits for the window")
-	if got := l.mustKubectl("", "get", "kubeadmcontrolplane", "-o", "jsonpath={.items[*].spec.version}"); got != "v1.35.4" {
+	if got := l.mustKubectl("", "get", "kubeadmcontrolplane", "-o", "jsonpath={.items[*].spec.version}"); got != older {
 		t.Errorf("the control plane was told to be %s before the window opened", got)
 	}
 	l.mustKubectl("", "patch", "lifecyclepolicy", "upgrade", "--type", "json", "-p",
 		`[{"op":"replace","path":"/spec/hooks/0/steps/0/window/schedule","value":"* * * * *"}]`)
 	l.passedAt("BeforeClusterUpgrade")
-	l.eventually("two nodes of v1.36.3", all(readyNodes(2), nodesOf("v1.36.3", 2)))
+	l.eventually("two nodes of "+current, all(readyNodes(2), nodesOf(current, 2)))
 	l.passedAt("AfterClusterUpgrade")
 
 	// The Job after the control plane ended before the first worker of the new version
@@ -305,7 +305,7 @@ func upgradedInWindow(t *testing.T, l *lifecycle) {
 	if between.Ended["smoke"].After(worker) || !after.Ended["smoke"].After(worker) {
 		t.Errorf("the Jobs ended at %s and %s, the new worker was made at %s", between.Ended["smoke"], after.Ended["smoke"], worker)
 	}
-	for run, version := range map[string]string{between.Name: "v1.35.4", after.Name: "v1.36.3"} {
+	for run, version := range map[string]string{between.Name: older, after.Name: current} {
 		if log := l.must("lifecycle", "logs", run, "smoke"); !strings.Contains(log, "Kubernetes "+version) {
 			t.Errorf("the log of %s: %q", run, log)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/level"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -26,19 +27,26 @@ spec:
   checks: {unhealthyNodeConditions: [{type: Ready, status: Unknown, timeoutSeconds: 5}]}
 `
 
-// TestPool upgrades a cluster with a pool under a workload that is asked all the time,
-// cuts the power of a host on the way, has a health check replace a dead one, and has a node
-// of the cluster adopted that an operator joined by hand.
+// TestPool upgrades a cluster with a pool from each version to the next, under a workload that is
+// asked all the time, and cuts the power of a host on the way. One of them then has a health check
+// replace a dead host, and adopts a node that an operator joined by hand.
 func TestPool(t *testing.T) {
 	level.Deep(t)
+	for _, pair := range versions.Pairs() {
+		t.Run(pair.String(), func(t *testing.T) { poolOf(t, pair) })
+	}
+}
+
+func poolOf(t *testing.T, pair versions.Pair) {
+	from, to := pair.From.Version, pair.To.Version
 	p := newPlane(t, 4)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(oldCluster("machinePools: [{class: default-worker, name: pool, replicas: 2}]")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(clusterOf(from, "machinePools: [{class: default-worker, name: pool, replicas: 2}]")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	// One host is spare: for the surge, and in place of a dead one.
 	p.up("--fast", "--hosts", "4", "-f", file)
-	p.eventually("three nodes of v1.35.4", all(readyNodes(3), poolReady(2), nodesOf("v1.35.4", 3)))
+	p.eventually("three nodes of "+from, all(readyNodes(3), poolReady(2), nodesOf(from, 3)))
 	p.apply("local", live.Workload+"---"+live.Budget+"---"+live.NodePort)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 
@@ -46,7 +54,7 @@ func TestPool(t *testing.T) {
 		name string
 		run  func(*testing.T, *plane)
 	}{
-		{"a rolling upgrade and a power cut in mid join cost the workload nothing", rollingUpgrade},
+		{"a rolling upgrade and a power cut in mid join cost the workload nothing", func(t *testing.T, p *plane) { rollingUpgrade(t, p, to) }},
 		{"a health check has a dead host replaced", deadHost},
 		{"a node that was joined by hand is adopted", adoption},
 	} {
@@ -57,13 +65,16 @@ func TestPool(t *testing.T) {
 		}) {
 			return
 		}
+		if pair != versions.ToPlane() {
+			return
+		}
 	}
 }
 
-func rollingUpgrade(t *testing.T, p *plane) {
+func rollingUpgrade(t *testing.T, p *plane, to string) {
 	prober := live.StartProber(t, p.Name, anyNode(p))
 	begin := prober.AnswerAfter(t, time.Now())
-	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
+	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"`+to+`"}}}`)
 	host := joining(t, p)
 	p.must("host", "power-cycle", host)
 	machine := hostMachineOf(p, host)
@@ -71,7 +82,7 @@ func rollingUpgrade(t *testing.T, p *plane) {
 		t.Fatalf("the power of %s was cut, which is of %s", host, machine)
 	}
 	// The control plane is done, and maxUnavailable is 0: there are never fewer nodes.
-	p.eventually("pool of v1.36.3", all(atLeastReady(p, 3), oneServes(p), nodesOf("v1.36.3", 3), readyNodes(3), poolReady(2)))
+	p.eventually("pool of "+to, all(atLeastReady(p, 3), oneServes(p), nodesOf(to, 3), readyNodes(3), poolReady(2)))
 	if now := hostMachineOf(p, host); now != machine {
 		t.Errorf("%s was of %s when its power was cut, and is of %q", host, machine, now)
 	}

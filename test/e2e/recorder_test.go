@@ -84,11 +84,11 @@ func (r *recorder) order() []string {
 var guideOrder = []string{
 	"BeforeClusterCreate",
 	"AfterControlPlaneInitialized",
-	"BeforeClusterUpgrade v1.35.4 v1.36.3",
-	"BeforeControlPlaneUpgrade v1.35.4 v1.36.3",
-	"AfterControlPlaneUpgrade v1.36.3",
-	"BeforeWorkersUpgrade v1.35.4 v1.36.3",
-	"AfterWorkersUpgrade v1.36.3",
-	"AfterClusterUpgrade v1.36.3",
+	"BeforeClusterUpgrade " + older + " " + current,
+	"BeforeControlPlaneUpgrade " + older + " " + current,
+	"AfterControlPlaneUpgrade " + current,
+	"BeforeWorkersUpgrade " + older + " " + current,
+	"AfterWorkersUpgrade " + current,
+	"AfterClusterUpgrade " + current,
 	"BeforeClusterDelete",
 }

@@ -105,7 +105,7 @@ func threeNodes(t *testing.T, p *plane) {
 	}
 	seen := map[string]bool{}
 	for _, node := range cluster.Nodes {
-		if !strings.HasPrefix(node.ProviderID, "slipway://default/"+node.Name+"/") || node.Version != "v1.36.3" || seen[node.ProviderID] {
+		if !strings.HasPrefix(node.ProviderID, "slipway://default/"+node.Name+"/") || node.Version != current || seen[node.ProviderID] {
 			t.Errorf("node %+v", node)
 		}
 		seen[node.ProviderID] = true
@@ -127,7 +127,7 @@ func threeNodes(t *testing.T, p *plane) {
 func columns(t *testing.T, p *plane) {
 	for resource, want := range map[string][]string{
 		"cluster":         {"local", "Provisioned"},
-		"machinepool":     {"local-pool", "v1.36.3"},
+		"machinepool":     {"local-pool", current},
 		"hostmachinepool": {"local", "2", "True"},
 		"hostmachine":     {"local", "host-", "True"},
 		"host":            {"host-1", "Running", "10.88.0."},

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,11 +13,15 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/testenv/level"
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
-// oldCluster is a cluster of v1.35.4 with the workers given.
-func oldCluster(workers string) string { return clusterOf("v1.35.4", workers) }
+// older is the version from which tests with one upgrade come to current: that of the plane, which the gate builds.
+var (
+	older   = versions.ToPlane().From.Version
+	current = versions.Plane().Version
+)
 
 // clusterOf is a cluster of a version with the workers given.
 func clusterOf(version, workers string) string {
@@ -39,34 +45,40 @@ spec:
 // deferred are two workers whose upgrade is put off, so that the test can request it.
 const deferred = `machineDeployments: [{class: default-worker, name: md, replicas: 2, metadata: {annotations: {topology.cluster.x-k8s.io/defer-upgrade: ""}}}]`
 
-// TestUpgradeInPlace takes a worker from 1.35.4 to 1.36.3 without a new Machine and
+// TestUpgradeInPlace takes a worker from each version to the next without a new Machine and
 // reboots it, then another one that loses its power on the way.
 func TestUpgradeInPlace(t *testing.T) {
 	level.Deep(t)
+	for _, pair := range versions.Pairs() {
+		t.Run(pair.String(), func(t *testing.T) { upgradeInPlace(t, pair.From.Version, pair.To.Version) })
+	}
+}
+
+func upgradeInPlace(t *testing.T, from, to string) {
 	p := newPlane(t, 4)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
-	if err := os.WriteFile(file, []byte(oldCluster(deferred)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(clusterOf(from, deferred)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--hosts", "4", "-f", file)
-	p.eventually("three nodes of v1.35.4", all(readyNodes(3), nodesOf("v1.35.4", 3)))
+	p.eventually("three nodes of "+from, all(readyNodes(3), nodesOf(from, 3)))
 
 	// A kubelet must not be newer than its API server.
-	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"v1.36.3"}}}`)
-	p.eventually("control plane of v1.36.3", all(readyNodes(3), nodesOf("v1.36.3", 1)))
+	p.mustKubectl("", "patch", "cluster", "local", "--type", "merge", "-p", `{"spec":{"topology":{"version":"`+to+`"}}}`)
+	p.eventually("control plane of "+to, all(readyNodes(3), nodesOf(to, 1)))
 	p.apply("local", live.Workload+"---"+live.Budget)
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 
-	worker := workerOf(p, "v1.35.4")
+	worker := workerOf(p, from)
 	machine := hostMachineOf(p, worker)
-	refusedBeforeTheDrain(p, worker, machine)
+	refusedBeforeTheDrain(p, worker, machine, from, to)
 	before := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}")
-	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
-	p.eventually("worker of v1.36.3", all(oneServes(p), func(status) string {
-		return differs("v1.36.3 True", p.mustKubectl("", "get", "hostmachine", machine, "-o",
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"`+to+`"}}`)
+	p.eventually("worker of "+to, all(oneServes(p), func(status) string {
+		return differs(to+" True", p.mustKubectl("", "get", "hostmachine", machine, "-o",
 			`jsonpath={.status.version} {.status.conditions[?(@.type=="UpToDate")].status}`))
 	}))
-	p.eventually("the node serves again", all(readyNodes(3), nodesOf("v1.36.3", 2), oneServes(p)))
+	p.eventually("the node serves again", all(readyNodes(3), nodesOf(to, 2), oneServes(p)))
 	if got := p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}{.metadata.annotations.slipway\\.dev/cordoned-for-upgrade}"); got != "" {
 		t.Errorf("the Node is left cordoned: %q", got)
 	}
@@ -76,45 +88,70 @@ func TestUpgradeInPlace(t *testing.T) {
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 
 	rebooted(p, worker, machine)
-	upgradedThroughAPowerCut(p)
+	upgradedThroughAPowerCut(p, from, to)
 }
 
-// refusedBeforeTheDrain gives the kubelet a feature gate that v1.35 takes and v1.36 does not know. The
+// refusedBeforeTheDrain gives the kubelet a feature gate that its version takes and the next does not know. The
 // upgrade fails before the Node is even cordoned; without the gate, a reboot tries it again.
-func refusedBeforeTheDrain(p *plane, worker, machine string) {
+func refusedBeforeTheDrain(p *plane, worker, machine, from, to string) {
 	p.t.Helper()
 	flags := func(script string) {
 		p.must("host", "shell", worker, "--", "sh", "-c", script+" /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet")
 	}
-	const gate = "--feature-gates=InTreePluginPortworxUnregister=true "
+	gone := goneGate(p.t, from, to)
+	gate := "--feature-gates=" + gone + "=true "
 	flags(`sed -i 's/ARGS="/ARGS="` + gate + `/'`)
 	p.eventually("the kubelet takes the gate", nodeReady(worker, true))
-	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"`+to+`"}}`)
 	p.eventually("the upgrade is refused", func(status) string {
 		message := p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="UpToDate")].message}`)
-		if !strings.Contains(message, "the kubelet of v1.36.3 would not start") || !strings.Contains(message, "unrecognized feature gate: InTreePluginPortworxUnregister") {
+		if !strings.Contains(message, "the kubelet of "+to+" would not start") || !strings.Contains(message, "unrecognized feature gate: "+gone) {
 			return "UpToDate says " + message
 		}
 		return ""
 	})
 	events := p.mustKubectl("local", "get", "events", "-A", "--field-selector", "involvedObject.kind=Node,involvedObject.name="+worker+",reason=NodeNotSchedulable", "-o", "name")
 	node := p.mustKubectl("local", "get", "node", worker, "-o", `jsonpath={.spec.unschedulable} {.status.conditions[?(@.type=="Ready")].status} {.status.nodeInfo.kubeletVersion}`)
-	if events != "" || node != " True v1.35.4" {
+	if events != "" || node != " True "+from {
 		p.t.Errorf("the Node is %q, events of a cordon: %q", node, events)
 	}
 	flags(`sed -i 's/` + gate + `//'`)
 	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"reboots":1}}`)
 }
 
+// goneGate is a feature gate that is always on in one version, and unknown to the next.
+func goneGate(t *testing.T, from, to string) string {
+	t.Helper()
+	gates := func(version string) map[string]string {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("SLIPWAY_BIN"), "bundle/kubernetes", version, "hyperkube"), "describe").Output()
+		var said struct{ FeatureGates map[string]string }
+		if err == nil {
+			err = json.Unmarshal(out, &said)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return said.FeatureGates
+	}
+	known := gates(to)
+	for gate, stage := range gates(from) {
+		if _, is := known[gate]; !is && stage == "GA" {
+			return gate
+		}
+	}
+	t.Fatalf("%s knows all gates of %s", to, from)
+	return ""
+}
+
 // upgradedThroughAPowerCut cuts the power of the other worker while it is upgraded.
-func upgradedThroughAPowerCut(p *plane) {
+func upgradedThroughAPowerCut(p *plane, from, to string) {
 	p.t.Helper()
-	worker := workerOf(p, "v1.35.4")
+	worker := workerOf(p, from)
 	machine := hostMachineOf(p, worker)
-	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"v1.36.3"}}`)
+	p.mustKubectl("", "patch", "hostmachine", machine, "--type", "merge", "-p", `{"spec":{"version":"`+to+`"}}`)
 	p.t.Logf("cutting the power during step %q", awaitSwitch(p, worker))
 	p.must("host", "power-cycle", worker)
-	p.eventually("upgraded in spite of the power cut", all(readyNodes(3), nodesOf("v1.36.3", 3), func(status) string {
+	p.eventually("upgraded in spite of the power cut", all(readyNodes(3), nodesOf(to, 3), func(status) string {
 		return differs("True, schedulable ", p.mustKubectl("", "get", "hostmachine", machine, "-o", `jsonpath={.status.conditions[?(@.type=="UpToDate")].status}`)+
 			", schedulable "+p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}"))
 	}))

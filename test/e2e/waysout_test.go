@@ -19,7 +19,7 @@ func TestWaysOut(t *testing.T) {
 	p := newPlane(t, 3)
 	file := filepath.Join(t.TempDir(), "cluster.yaml")
 	workers := "machinePools: [{class: default-worker, name: pool, replicas: 1}], machineDeployments: [{class: default-worker, name: md, replicas: 1}]"
-	if err := os.WriteFile(file, []byte(clusterOf("v1.36.3", workers)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(clusterOf(current, workers)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.up("--fast", "--hosts", "3", "-f", file)

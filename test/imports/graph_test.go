@@ -12,17 +12,17 @@ import (
 )
 
 // workspace are the modules that go.work compiles with one version of each
-// dependency, the newest Kubernetes of the node bundle among them.
+// dependency, the Kubernetes of the plane among them.
 var workspace = []string{"go.mod", "plane/go.mod", "sdk/go.mod", "nodebundle/kubernetes/go.mod"}
 
-// shared are the requirements of the node bundle's other programs that share
-// packages with the workspace, each with the modules of which they have a version
-// of their own: the one that kubeadm pairs with a Kubernetes.
-var shared = map[string]*regexp.Regexp{
-	"nodebundle/go.mod":                      regexp.MustCompile(`^go\.etcd\.io/etcd/`),
-	"nodebundle/kubernetes-1.35.mod":         regexp.MustCompile(`^go\.etcd\.io/etcd/`),
-	"nodebundle/network/go.mod":              regexp.MustCompile(`^github\.com/(coredns|flannel-io)/`),
-	"nodebundle/network/kubernetes-1.35.mod": regexp.MustCompile(`^github\.com/coredns/`),
+// paired are the requirements of the node bundle's other programs that share packages with the
+// workspace, each with the modules of which they have a version of their own: the one that kubeadm
+// pairs with a Kubernetes.
+var paired = map[string]*regexp.Regexp{
+	"nodebundle/go.mod":                   regexp.MustCompile(`^go\.etcd\.io/`),
+	"nodebundle/kubernetes-*.mod":         regexp.MustCompile(`^go\.etcd\.io/`),
+	"nodebundle/network/go.mod":           regexp.MustCompile(`^github\.com/(coredns|flannel-io)/`),
+	"nodebundle/network/kubernetes-*.mod": regexp.MustCompile(`^github\.com/coredns/`),
 }
 
 // An older version of one dependency compiles all that is above it a second time:
@@ -36,11 +36,18 @@ func TestOneGraph(t *testing.T) {
 			}
 		}
 	}
-	for file, own := range shared {
-		for path, version := range requirements(t, file) {
-			if !own.MatchString(path) && semver.Compare(selected[path], version) > 0 {
-				t.Errorf("%s requires %s %s, the workspace selects %s: go get -modfile=%s %s@%s",
-					file, path, version, selected[path], filepath.Base(file), path, selected[path])
+	for pattern, own := range paired {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			file := strings.TrimPrefix(file, "../../")
+			for path, version := range requirements(t, file) {
+				if !own.MatchString(path) && semver.Compare(selected[path], version) > 0 {
+					t.Errorf("%s requires %s %s, the workspace selects %s: go get -modfile=%s %s@%s",
+						file, path, version, selected[path], filepath.Base(file), path, selected[path])
+				}
 			}
 		}
 	}

@@ -29,7 +29,7 @@ var libraries = map[string][]string{
 	"healthz/healthz.go": {"error"},
 	// A runnable that fails while its manager ends (controller-runtime v0.24.1, runnable_group.go:275).
 	"manager/runnable_group.go": {"error"},
-	// A request that took too long, or whose handler panicked (k8s.io/apiserver v0.36.3, wrap.go:53 and 57).
+	// A request that took too long, or whose handler panicked (k8s.io/apiserver v0.36.5, wrap.go:53 and 57).
 	"filters/wrap.go": {"URI"},
 	// Verbosity 4: a predicate that is made of others tells both.
 	"predicates/cluster_predicates.go": {"predicate"},

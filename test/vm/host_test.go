@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 	"github.com/slipway-dev/slipway/test/live"
 	"github.com/slipway-dev/slipway/test/registry"
 )
@@ -20,9 +21,9 @@ const (
 )
 
 // Versions of the life of a host: it begins with the older one.
-const (
-	olderVersion = "v1.35.4"
-	newerVersion = "v1.36.3"
+var (
+	olderVersion = versions.ToPlane().From.Version
+	newerVersion = versions.Plane().Version
 )
 
 // life is a host from the machine that it was before to the machine that it is after.

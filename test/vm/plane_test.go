@@ -32,7 +32,7 @@ type plane struct {
 
 // worker is a Cluster whose only control plane is a local host, and whose workers, none at
 // first, are machines.
-const worker = `
+var worker = `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
 metadata: {name: local, namespace: default, labels: {slipway.dev/cni: flannel}}

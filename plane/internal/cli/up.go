@@ -45,7 +45,7 @@ planes the cluster survives the loss of any host.`,
 		Example: `  slipway up
   slipway up --hosts 6
   slipway up --control-planes 3
-  slipway up --kubernetes-version v1.35.4
+  slipway up --kubernetes-version v1.37.2
   slipway up -f cluster.yaml
   slipway up --no-cluster --hosts 0 --listen 192.0.2.10
   slipway up --state-dir /var/lib/other --name other --api-port 36444 --beside slipway`,
@@ -55,7 +55,7 @@ planes the cluster survives the loss of any host.`,
 	flags := command.Flags()
 	flags.IntVar(&f.hosts, "hosts", 0, "number of local hosts; as many as the cluster needs and one spare by default. 0 adds none, for a plane of hosts on other machines: with --no-cluster")
 	flags.StringVarP(&f.file, "file", "f", "", "cluster file to apply instead of the default cluster; - reads standard input")
-	flags.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the default cluster, one of the node bundle's; the newest by default")
+	flags.StringVar(&f.version, "kubernetes-version", "", "Kubernetes version of the default cluster, one of the node bundle's; the plane's own by default")
 	flags.BoolVar(&f.noCluster, "no-cluster", false, "bring up the plane and the hosts only")
 	flags.IntVar(&f.controlPlanes, "control-planes", 1, "control planes of the default cluster: 1, 3 or 5")
 	flags.BoolVar(&f.ui, "ui", false, "serve the console, as \"slipway ui\" does, from when the plane answers until interrupted; what was brought up stays")

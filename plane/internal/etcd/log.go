@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// The client of the API server has a logger of its own, which k8s.io/apiserver v0.36.3 makes of
+// The client of the API server has a logger of its own, which k8s.io/apiserver v0.36.5 makes of
 // this as it is initialised (storagebackend/factory/etcd3.go:93), with times that no other line
 // of a plane has. Of packages whose imports are initialised Go initialises that with the first
 // path: this one before those of k8s.io.

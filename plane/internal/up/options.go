@@ -1,7 +1,6 @@
 package up
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,7 +72,8 @@ func (e *UnknownVersionError) Error() string {
 }
 
 // chooseVersion settles the default cluster's version, and refuses a file whose
-// clusters want another than the hosts offer (from old to new).
+// clusters want another than the hosts offer (from old to new). The default is that
+// of the file, which is the plane's own version, or the newest.
 func (o *Options) chooseVersion(offered []string) error {
 	if o.Version != "" && !slices.Contains(offered, o.Version) {
 		return &UnknownVersionError{o.Version, offered}
@@ -82,8 +82,14 @@ func (o *Options) chooseVersion(offered []string) error {
 		return nil
 	}
 	if o.KeepExisting {
-		if err := o.File.SetVersion(cmp.Or(o.Version, offered[len(offered)-1])); err != nil {
-			return err
+		version := o.Version
+		if version == "" && o.File.CheckVersions(offered) != nil {
+			version = offered[len(offered)-1]
+		}
+		if version != "" {
+			if err := o.File.SetVersion(version); err != nil {
+				return err
+			}
 		}
 	}
 	return o.File.CheckVersions(offered)

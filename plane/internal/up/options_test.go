@@ -61,20 +61,23 @@ func TestCompleteCountsHosts(t *testing.T) {
 }
 
 func TestChooseVersion(t *testing.T) {
-	offered := []string{"v1.35.4", "v1.36.3"}
+	offered := []string{"v1.35.4", "v1.36.3", "v1.37.2"}
 	for name, tc := range map[string]struct {
 		wanted        string
 		ownFile       bool
+		offered       []string
 		want, wantErr string
 	}{
-		"the newest by default": {"", false, "v1.36.3", ""},
-		"an older one":          {"v1.35.4", false, "v1.35.4", ""},
-		"unknown":               {"v1.34.0", false, "", "--kubernetes-version: the node bundle of local hosts does not hold v1.34.0; choose one of v1.35.4, v1.36.3, or build it in the source tree: make bundle KUBERNETES=v1.34.0"},
-		"the user's file":       {"", true, "v1.36.3", ""},
+		"that of the plane by default": {"", false, offered, "v1.36.3", ""},
+		"the newest without it":        {"", false, []string{"v1.36.2", "v1.36.4"}, "v1.36.4", ""},
+		"an older one":                 {"v1.35.4", false, offered, "v1.35.4", ""},
+		"a newer one":                  {"v1.37.2", false, offered, "v1.37.2", ""},
+		"unknown":                      {"v1.34.0", false, offered, "", "--kubernetes-version: the node bundle of local hosts does not hold v1.34.0; choose one of v1.35.4, v1.36.3, v1.37.2, or build it in the source tree: make bundle KUBERNETES=v1.34.0"},
+		"the user's file":              {"", true, offered, "v1.36.3", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{File: fileOf(t, "c"), KeepExisting: !tc.ownFile, Version: tc.wanted}
-			err := o.chooseVersion(offered)
+			err := o.chooseVersion(tc.offered)
 			if tc.wantErr != "" {
 				if err == nil || err.Error() != tc.wantErr {
 					t.Errorf("got %v, want %q", err, tc.wantErr)

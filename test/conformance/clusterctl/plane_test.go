@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 	"github.com/slipway-dev/slipway/test/live"
 )
 
@@ -96,7 +97,7 @@ func TestTemplatesOnPlane(t *testing.T) {
 			} else {
 				u.env = []string{"SLIPWAY_CONTROL_PLANE_ENDPOINT_HOST=" + address}
 				objects := u.run("generate", "cluster", name, "--infrastructure", "slipway:"+oldVersion, "--flavor", flavor,
-					"--kubernetes-version", "v1.36.3", "--target-namespace", name)
+					"--kubernetes-version", versions.Plane().Version, "--target-namespace", name)
 				u.kubectl(objects, "apply", "-f", "-")
 			}
 			u.await(name, "hostcluster", "--for=jsonpath={.status.initialization.provisioned}=true")
