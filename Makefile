@@ -84,6 +84,9 @@ own_key = if [ ! -e "$($(1))" ]; then \
 	  if [ "$($(1))" != "$(OWN_KEY)" ]; then echo "$(1): there is no key $($(1)); \`slipway-bundle keygen\` makes one" >&2; exit 1; fi; \
 	  $(BIN)/slipway-bundle keygen --name work-tree --private-key $(OWN_KEY) --public-key $(OWN_KEY:.key=.pub); fi
 
+kubernetes: ## Add Kubernetes VERSION to the node bundle, of any minor but the plane's: requirements, programs, a page of what differs, a cluster and an upgrade; REMOVE=1 removes its minor
+	@go run ./hack/kubernetes $(if $(REMOVE),remove,add) $(VERSION)
+
 host-bundle: bundle ## Write what a real host needs of each Kubernetes version, and the agent, into bin/hostbundle, an OCI image layout signed with HOST_BUNDLE_KEY
 	@$(bundle_tool)
 	@$(call build,.,slipway-agent,$(LDFLAGS))
