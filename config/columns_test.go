@@ -76,3 +76,26 @@ func TestShortNames(t *testing.T) {
 		t.Errorf("only %v", taken)
 	}
 }
+
+// Whoever still uses the version of Cluster API's former contract hears until when it works.
+func TestFormerVersionsWarn(t *testing.T) {
+	warned := 0
+	for _, crd := range definitions(t, config.FS, "crd/bases/infrastructure.slipway.dev_*.yaml") {
+		for _, version := range crd.Spec.Versions {
+			if version.Deprecated != (version.Name == "v1beta1") {
+				t.Errorf("%s %s: deprecated is %t", crd.Name, version.Name, version.Deprecated)
+			}
+			if !version.Deprecated {
+				continue
+			}
+			warned++
+			// Longer ones are cut.
+			if w := version.DeprecationWarning; w == nil || len(*w) > 256 || !strings.HasPrefix(*w, crd.Spec.Names.Plural+" of ") || !strings.Contains(*w, "April 2027") {
+				t.Errorf("%s %s warns %v", crd.Name, version.Name, w)
+			}
+		}
+	}
+	if warned != 7 {
+		t.Errorf("%d kinds warn, want 7", warned)
+	}
+}

@@ -19,6 +19,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=hosts,scope=Namespaced,shortName=swh,categories=cluster-api;slipway
+// +kubebuilder:deprecatedversion:warning="hosts of infrastructure.slipway.dev/v1beta1 go with contract v1beta1 of Cluster API, which ends in April 2027: use infrastructure.slipway.dev/v1beta2"
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="What the host is doing"
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].status",description="Ready condition"
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=".status.conditions[?(@.type=='Ready')].reason",description="Reason of the Ready condition"

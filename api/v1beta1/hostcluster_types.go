@@ -113,6 +113,7 @@ type HostClusterStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=hostclusters,scope=Namespaced,shortName=swc,categories=cluster-api;slipway
+// +kubebuilder:deprecatedversion:warning="hostclusters of infrastructure.slipway.dev/v1beta1 go with contract v1beta1 of Cluster API, which ends in April 2027: use infrastructure.slipway.dev/v1beta2"
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Endpoint",type="string",JSONPath=".spec.controlPlaneEndpoint.host",description="Address of the control plane"
 // +kubebuilder:printcolumn:name="Port",type="integer",JSONPath=".spec.controlPlaneEndpoint.port",description="Port of the control plane"
@@ -175,6 +176,7 @@ type HostClusterTemplateResource struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=hostclustertemplates,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:deprecatedversion:warning="hostclustertemplates of infrastructure.slipway.dev/v1beta1 go with contract v1beta1 of Cluster API, which ends in April 2027: use infrastructure.slipway.dev/v1beta2"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostClusterTemplate struct {
 	metav1.TypeMeta `json:",inline"`

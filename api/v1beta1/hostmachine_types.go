@@ -58,6 +58,7 @@ type HostMachineStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=hostmachines,scope=Namespaced,shortName=swm,categories=cluster-api;slipway
+// +kubebuilder:deprecatedversion:warning="hostmachines of infrastructure.slipway.dev/v1beta1 go with contract v1beta1 of Cluster API, which ends in April 2027: use infrastructure.slipway.dev/v1beta2"
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Host",type="string",JSONPath=".status.hostRef.name",description="Claimed host"
 // +kubebuilder:printcolumn:name="Provisioned",type="boolean",JSONPath=".status.ready",description="Whether provisioning is done"
@@ -102,6 +103,7 @@ type HostMachineList struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=hostmachinetemplates,scope=Namespaced,shortName=swmt,categories=cluster-api;slipway
+// +kubebuilder:deprecatedversion:warning="hostmachinetemplates of infrastructure.slipway.dev/v1beta1 go with contract v1beta1 of Cluster API, which ends in April 2027: use infrastructure.slipway.dev/v1beta2"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostMachineTemplate struct {
 	metav1.TypeMeta `json:",inline"`

@@ -82,6 +82,7 @@ type HostMachinePoolStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=hostmachinepools,scope=Namespaced,shortName=swmp,categories=cluster-api;slipway
+// +kubebuilder:deprecatedversion:warning="hostmachinepools of infrastructure.slipway.dev/v1beta1 go with contract v1beta1 of Cluster API, which ends in April 2027: use infrastructure.slipway.dev/v1beta2"
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".metadata.labels.cluster\\.x-k8s\\.io/cluster-name",description="Cluster it belongs to"
 // +kubebuilder:printcolumn:name="Replicas",type="integer",JSONPath=".status.replicas",description="Machines that have a host"
 // +kubebuilder:printcolumn:name="ReadyReplicas",type="integer",JSONPath=".status.readyReplicas",description="Machines that are provisioned and well"
@@ -126,6 +127,7 @@ type HostMachinePoolList struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=hostmachinepooltemplates,scope=Namespaced,categories=cluster-api;slipway
+// +kubebuilder:deprecatedversion:warning="hostmachinepooltemplates of infrastructure.slipway.dev/v1beta1 go with contract v1beta1 of Cluster API, which ends in April 2027: use infrastructure.slipway.dev/v1beta2"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type HostMachinePoolTemplate struct {
 	metav1.TypeMeta `json:",inline"`
