@@ -1,10 +1,14 @@
 package effects_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -129,6 +133,40 @@ func TestCommandsDoNotChooseTheInitHost(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Nor does any other part of the data, however it is encoded.
+func TestDataDoesNotChooseTheInitHost(t *testing.T) {
+	const words = "kubeadm init --config /run/kubeadm/kubeadm.yaml"
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write([]byte(words)); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string]string{
+		"a file":            "write_files: [{path: /opt/init, content: " + strconv.Quote(words) + "}]",
+		"the file of init":  "write_files: [{path: /run/kubeadm/kubeadm.yaml, content: \"apiVersion: kubeadm.k8s.io/v1beta4\\nkind: InitConfiguration\\n\"}]",
+		"base64":            "write_files: [{path: /opt/init, encoding: b64, content: " + base64.StdEncoding.EncodeToString([]byte(words)) + "}]",
+		"gzip":              "write_files: [{path: /opt/init, encoding: gz+b64, content: " + base64.StdEncoding.EncodeToString(packed.Bytes()) + "}]",
+		"of another owner":  "users: [{name: ann}]\nwrite_files: [{path: /opt/init, owner: ann, defer: true, content: " + strconv.Quote(words) + "}]",
+		"appended":          "write_files: [{path: /etc/hosts, append: true, content: " + strconv.Quote("# "+words) + "}]",
+		"an account":        "users: [{name: ann, gecos: " + strconv.Quote(words) + "}]",
+		"a time server":     "ntp: {enabled: true, servers: [kubeadm-init.example.com]}",
+		"before all others": "bootcmd: [" + strconv.Quote("true || "+words) + "]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, p := fakehost.New(t), newRecord(t)
+			h.Put(t, "/etc/chrony.conf", "pool own iburst\n")
+			h.Candidate = func() vip.Candidate { return effects.Candidate("host-2", p.State()) }
+			data := "#cloud-config\n" + data + "\nruncmd: [true || kubeadm join]\n"
+			if err := h.Executor.Bootstrap(t.Context(), operation.Bootstrap{Data: []byte(data), VirtualIP: "10.0.0.200"}, p); err != nil {
+				t.Fatal(err)
+			}
+			if h.Network.Has("10.0.0.200") || p.State().Operation.InitializesControlPlane {
+				t.Errorf("it has the address, journal %+v", p.State().Operation)
+			}
+		})
 	}
 }
 
