@@ -1,6 +1,7 @@
 package reset_test
 
 import (
+	"crypto/md5" //nolint:gosec // what dpkg has of each file
 	"fmt"
 	"net"
 	"os"
@@ -27,7 +28,7 @@ const (
 )
 
 // BenchmarkProof is what the record and the proof add to a claim, on a host with 20,000 files of 4 KiB in /etc
-// and 1,000 routes: a record, the look at what changed when the bootstrap has ended, and a proof. record-bytes is
+// and 1,000 routes, and the database of dpkg with 500 packages, one of which is upgraded meanwhile: a record, the look at what changed when the bootstrap has ended, and a proof. record-bytes is
 // what stays on the disk, cpu-s what a busy machine does not prolong.
 func BenchmarkProof(b *testing.B) {
 	if os.Getuid() != 0 {
@@ -62,6 +63,7 @@ func BenchmarkProof(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+	upgrade := dpkg(b, h)
 	c := h.Executor.Cleaner
 	c.Network = network.Kernel{}
 	var size int64
@@ -74,10 +76,12 @@ func BenchmarkProof(b *testing.B) {
 	}
 	began := used()
 	for b.Loop() {
+		upgrade(1)
 		baseline, err := c.Baseline(b.Context())
 		if err != nil {
 			b.Fatal(err)
 		}
+		upgrade(2)
 		p := &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}
 		if err := c.RecordMade(b.Context(), p); err != nil {
 			b.Fatal(err)
@@ -96,5 +100,38 @@ func BenchmarkProof(b *testing.B) {
 	b.ReportMetric(float64(size), "record-bytes")
 	if took > mostSeconds || size > mostBytes {
 		b.Errorf("a claim costs %.2f CPU seconds and %d bytes, want %.1f and %d at most", took, size, mostSeconds, mostBytes)
+	}
+}
+
+// dpkg makes its database, as a server has it, and returns what gives the first package a version: its configuration file, its sum and the
+// list of packages.
+func dpkg(b *testing.B, h *fakehost.Host) (upgrade func(version int)) {
+	b.Helper()
+	const packages, files = 500, 100
+	for n := range packages {
+		var list, sums strings.Builder
+		for i := range files {
+			name := fmt.Sprintf("usr/share/package-%d/some/directory/file-%d.data", n, i)
+			fmt.Fprintf(&list, "/%s\n", name)
+			fmt.Fprintf(&sums, "%x  %s\n", md5.Sum([]byte(name)), name) //nolint:gosec // what dpkg has of each file
+		}
+		at := fmt.Sprintf("/var/lib/dpkg/info/package-%d", n)
+		h.Put(b, at+".list", list.String())
+		h.Put(b, at+".md5sums", sums.String())
+		h.Put(b, at+".postinst", "#!/bin/sh\n")
+	}
+	return func(version int) {
+		const configuration = "/etc/application-0/configuration-0.conf"
+		content := strings.Repeat(fmt.Sprintf("version = %d\n", version), 200)
+		h.Put(b, configuration, content)
+		var status strings.Builder
+		for n := range packages {
+			fmt.Fprintf(&status, "Package: package-%d\nStatus: install ok installed\nArchitecture: amd64\nVersion: %d\n", n, max(1, version-n))
+			if n == 0 {
+				fmt.Fprintf(&status, "Conffiles:\n %s %x\n", configuration, md5.Sum([]byte(content))) //nolint:gosec // as above
+			}
+			status.WriteString("Description: a package\n of several lines\n\n")
+		}
+		h.Put(b, "/var/lib/dpkg/status", status.String())
 	}
 }

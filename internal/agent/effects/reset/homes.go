@@ -26,8 +26,8 @@ var unrecordedOfLogins = []string{".ssh/authorized_keys*", ".ssh/known_hosts*", 
 
 // inLogin returns the path of a file below a home directory, root's or that of a homePlace, if it is among ofLogins.
 func inLogin(name string) (string, bool) {
-	if !strings.Contains(name, "/.") {
-		return "", false // as most are
+	if !hidden(name) {
+		return "", false
 	}
 	p, ok := placeOf(name)
 	switch {
@@ -38,6 +38,9 @@ func inLogin(name string) (string, bool) {
 	}
 	return "", false
 }
+
+// hidden says whether a name of the path begins with a dot, as all of ofLogins do, and few others.
+func hidden(name string) bool { return strings.Contains(name, "/.") }
 
 // homePlaces are the places in home directories of users.
 func homePlaces(homes []string) (all []place) {
@@ -53,6 +56,9 @@ func homePlaces(homes []string) (all []place) {
 
 // homePlaceOf is the place of a path that could be in somebody's home directory: the outermost that has a name of ofLogins.
 func homePlaceOf(name string) (found place, ok bool) {
+	if !hidden(name) {
+		return place{}, false
+	}
 	for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
 		for _, of := range ofLogins {
 			if home, is := strings.CutSuffix(dir, "/"+of); is && home != "" {
