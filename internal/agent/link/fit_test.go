@@ -221,7 +221,7 @@ func TestEveryFieldAtItsLimitPlusOne(t *testing.T) {
 	}
 }
 
-// reported yields the paths of all fields of a type as JSON has them, like those of fields.
+// reported are the paths of all fields of a type as JSON has them, like those of fields.
 func reported(t reflect.Type, path string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		inside := func(t reflect.Type, path string) bool {

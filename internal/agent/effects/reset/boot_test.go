@@ -10,7 +10,7 @@ import (
 )
 
 // TestWhatServicesAndRebootsGet: the variables of all services are restored, and a kernel that the next reboot would start is named, as is
-// what somebody told the resolver.
+// what somebody gave to the resolver.
 func TestWhatServicesAndRebootsGet(t *testing.T) {
 	h := fakehost.New(t)
 	now := map[string]string{"PATH": "/usr/bin", "LANG": "C", "GONE": "x"}
@@ -26,8 +26,8 @@ func TestWhatServicesAndRebootsGet(t *testing.T) {
 		if len(f) < 3 || f[0] != "systemctl" {
 			return nil
 		}
-		for _, word := range f[2:] {
-			switch name, value, _ := strings.Cut(word, "="); f[1] {
+		for _, variable := range f[2:] {
+			switch name, value, _ := strings.Cut(variable, "="); f[1] {
 			case "set-environment":
 				now[name] = value
 			case "unset-environment":

@@ -42,7 +42,7 @@ func inLogin(name string) (string, bool) {
 // hidden says whether a name of the path begins with a dot, as all of ofLogins do, and few others.
 func hidden(name string) bool { return strings.Contains(name, "/.") }
 
-// homePlaces are the places in home directories of users.
+// homePlaces are those in home directories of users.
 func homePlaces(homes []string) (all []place) {
 	for _, home := range homes {
 		for _, name := range ofLogins {
@@ -69,8 +69,8 @@ func homePlaceOf(name string) (found place, ok bool) {
 	return found, ok
 }
 
-// sharedFileSystems are those of other machines, or mounted when somebody looks: a home there is no state of this host, and to look may
-// take for ever.
+// sharedFileSystems are those of other machines, or mounted when somebody reads them: a home there is no state of this host, and reading
+// it may never end.
 var sharedFileSystems = []string{"autofs", "nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "afs", "lustre", "beegfs", "glusterfs"}
 
 // homes are the directories of the accounts that may log in, without symbolic links: those on disks of the host.
@@ -153,7 +153,7 @@ func (c Cleaner) removeCopies(rec *record) error {
 			removed, err = removeCopiesIn(d, known, func(name string) bool { return before[path.Join(dir, name)] == "" })
 			return err
 		})
-		if !errors.As(err, new(*durable.LinkError)) { // what a user's link leads to is compared alone
+		if !errors.As(err, new(*durable.LinkError)) { // what a user's link leads to is compared, and not touched
 			errs = append(errs, err)
 		}
 		if removed && before != nil && before[dir] == "" {

@@ -19,7 +19,7 @@ import (
 )
 
 // TestListsThatChange: while rules of a firewall, nexthops and routes come and go, a list has each entry that stays once. It goes on
-// until the kernel has cut lists short, as it is the test's own look that tells.
+// until the kernel has cut lists short, as lists of the test's own say.
 func TestListsThatChange(t *testing.T) {
 	if os.Getuid() != 0 {
 		rights.Skip(t, "needs root for a network namespace")

@@ -28,8 +28,8 @@ func ReadAll[T any](list func() (T, error)) (all T, err error) {
 // cutShort are the errors of a list that may be read again: it changed, or the kernel had no memory for it at the moment.
 var cutShort = []error{netlink.ErrDumpInterrupted, unix.ENOBUFS, unix.EINTR}
 
-// twice looks until it sees the same two times in a row. Not of each list that it cuts short does the kernel say so: rules of
-// nftables count from when they are sent, and those after them are repeated, or left out, before there is a new generation.
+// twice reads until it has the same two times in a row. Not of each list that it cuts short does the kernel say so: rules of
+// nftables count from when they are sent, and those after them are repeated, or missing, before there is a new generation.
 func twice(look func() (map[string]string, error)) (map[string]string, error) {
 	before, err := ReadAll(look)
 	for range dumpTries {

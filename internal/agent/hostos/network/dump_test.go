@@ -27,7 +27,7 @@ func TestReadAgainWhenInterrupted(t *testing.T) {
 	}
 }
 
-// TestTheSameTwice: a list that the kernel repeats a part of without a word is read until it holds still, and one that never does is
+// TestTheSameTwice: a list that the kernel repeats in part without saying so is read until it holds still, and one that never does is
 // not known.
 func TestTheSameTwice(t *testing.T) {
 	lists := []map[string]string{{"a": "1"}, {"a": "1", "a (2)": "1"}, {"a": "1"}, {"a": "1"}}

@@ -34,7 +34,7 @@ func lookQdiscs() (map[string]string, error) {
 	return found, nil
 }
 
-// qdiscsByLink are those of each interface, by its number: the kernel lists those of all interfaces whatever it is asked for.
+// qdiscsByLink are those of each interface, by its number: the kernel lists those of all interfaces whatever the request names.
 func qdiscsByLink() (map[int][]netlink.Qdisc, error) {
 	all, err := ReadAll(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) })
 	found := map[int][]netlink.Qdisc{}
