@@ -239,6 +239,7 @@ func reported(t reflect.Type, path string) iter.Seq[string] {
 			if t.Elem().Kind() != reflect.Uint8 && yield(path+"[]") {
 				inside(t.Elem(), path+"[]")
 			}
+		default: // It has no fields.
 		case reflect.Map:
 			yield(path + "{}")
 		case reflect.Struct:

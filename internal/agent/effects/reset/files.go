@@ -81,12 +81,8 @@ func (c Cleaner) walk(p place, found entries) error {
 		if err != nil {
 			return unlessUnnamable(err, d)
 		}
-		switch {
-		case rest != "" || moved == "":
-		case d.IsDir():
-			is = moved
-		default:
-			is = moved + " " + is
+		if rest == "" {
+			is = behind(moved, is, d)
 		}
 		found[name] = is
 		if d.IsDir() && (p.only || p.shallow && rest != "") {
@@ -94,6 +90,17 @@ func (c Cleaner) walk(p place, found entries) error {
 		}
 		return nil
 	})
+}
+
+// behind is the fingerprint of a place that a link leads to: of a file also what it is, as nothing below it is recorded.
+func behind(moved, is string, d fs.DirEntry) string {
+	switch {
+	case moved == "":
+		return is
+	case d.IsDir():
+		return moved
+	}
+	return moved + " " + is
 }
 
 // skips says whether what is at a path below the place is not recorded.
