@@ -24,7 +24,7 @@ func clusterCommand(p *Program) *cobra.Command {
 		Aliases: []string{"clusters"},
 		Short:   "Create, resize, upgrade and delete clusters of a ClusterClass",
 	}
-	command.AddCommand(clusterCreateCommand(p), clusterGetCommand(p), clusterScaleCommand(p), clusterUpgradeCommand(p), clusterDeleteCommand(p))
+	command.AddCommand(clusterCreateCommand(p), clusterGetCommand(p), clusterDescribeCommand(p), clusterScaleCommand(p), clusterUpgradeCommand(p), clusterDeleteCommand(p))
 	return command
 }
 
@@ -65,6 +65,41 @@ func clusterGetCommand(p *Program) *cobra.Command {
 	}
 	f.bind(command)
 	shown.bind(command)
+	return command
+}
+
+func clusterDescribeCommand(p *Program) *cobra.Command {
+	var watch watchFlag
+	output := ""
+	f := &managementFlags{program: p}
+	command := &cobra.Command{
+		Use:   "describe CLUSTER",
+		Short: "Show a cluster as a tree: control plane, pools, machines and hosts, with what is wrong and the command that ends it",
+		Example: `  slipway cluster describe prod
+  slipway cluster describe prod -n default -w`,
+		Args: cobra.ExactArgs(1),
+		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
+			return watch.show(cmd, output, func(ctx context.Context) (result, error) {
+				o, err := doctor.ReadFleet(ctx, s, status.Scope{Namespace: s.namespace}, time.Now(), status.Members, []snapshot.Kind{snapshot.Machines})
+				if err != nil {
+					return result{}, s.cluster.Explain(err)
+				}
+				cluster, err := getCluster(ctx, cmd, s, args[0])
+				if err != nil {
+					return result{}, s.cluster.Explain(err)
+				}
+				tree := status.TreeOf(cluster, o, status.Judge(o))
+				return result{object: tree, names: []string{clusterName(tree.Name)}, table: func(page *display.Page, wide bool) error {
+					status.RenderTree(page, tree, wide, time.Now())
+					return nil
+				}}, nil
+			})
+		}),
+		ValidArgsFunction: f.completeClusters(),
+	}
+	f.bind(command, "of the cluster")
+	watch.bind(command)
+	outputFlag(command, &output, listFormats...)
 	return command
 }
 

@@ -122,7 +122,7 @@ func poolsOf(cluster Cluster, pools []clusterv1.MachinePool, deployments []clust
 		p := &pools[i]
 		if p.Namespace == cluster.Namespace && p.Spec.ClusterName == cluster.Name {
 			out = append(out, Pool{
-				Name: cmp.Or(p.Labels[clusterv1.ClusterTopologyMachinePoolNameLabel], p.Name), Kind: "MachinePool",
+				Name: nameInTopology(p), Kind: "MachinePool",
 				Replicas: Replicas{Desired: ptr.Deref(p.Spec.Replicas, 0), Ready: ptr.Deref(p.Status.ReadyReplicas, 0)},
 			})
 		}
@@ -131,12 +131,17 @@ func poolsOf(cluster Cluster, pools []clusterv1.MachinePool, deployments []clust
 		d := &deployments[i]
 		if d.Namespace == cluster.Namespace && d.Spec.ClusterName == cluster.Name {
 			out = append(out, Pool{
-				Name: cmp.Or(d.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel], d.Name), Kind: "MachineDeployment",
+				Name: nameInTopology(d), Kind: "MachineDeployment",
 				Replicas: Replicas{Desired: ptr.Deref(d.Spec.Replicas, 0), Ready: ptr.Deref(d.Status.ReadyReplicas, 0)},
 			})
 		}
 	}
 	return out
+}
+
+// nameInTopology is the name of a pool or deployment in the Cluster's topology, or its own.
+func nameInTopology(o client.Object) string {
+	return cmp.Or(o.GetLabels()[clusterv1.ClusterTopologyMachinePoolNameLabel], o.GetLabels()[clusterv1.ClusterTopologyMachineDeploymentNameLabel], o.GetName())
 }
 
 // NodeOf is the part of a Node that the status shows.

@@ -28,6 +28,7 @@ var outputs = map[string]string{
 	"slipway check upgrade":         "internal/cli.upgradeResult.out",
 	"slipway check upgrade CLUSTER": "internal/cli.clusterUpgrade",
 	"slipway cluster create":        "[]internal/clusters.State",
+	"slipway cluster describe":      "internal/status.Tree",
 	"slipway cluster get":           "[]internal/clusters.State",
 	"slipway cluster scale":         "[]internal/clusters.State",
 	"slipway cluster upgrade":       "[]internal/clusters.State",
