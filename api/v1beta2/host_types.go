@@ -395,6 +395,11 @@ type HostStatus struct {
 	// +kubebuilder:validation:MaxItems=4
 	Services []HostService `json:"services,omitempty"`
 
+	// lowDisk is the file system for images and pods of the host on which too little space is free for them;
+	// unset while there is enough.
+	// +optional
+	LowDisk *HostLowDisk `json:"lowDisk,omitempty"`
+
 	// configurationErrors are the entries of its configuration that the agent does not accept. It
 	// works without them.
 	// +optional
@@ -513,6 +518,29 @@ type HostService struct {
 	// since is when the agent first saw that the unit is not active, by the clock of the host; unset
 	// while it is active.
 	// +optional
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+}
+
+// HostLowDisk is a file system of a host on which little space is free.
+type HostLowDisk struct {
+	// path of the directory that needs the space.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Path string `json:"path,omitempty"`
+
+	// freeGiB are free there for others than root, rounded down.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	FreeGiB *int32 `json:"freeGiB,omitempty"`
+
+	// neededGiB must be free for images and pods.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	NeededGiB int32 `json:"neededGiB,omitempty"`
+
+	// since is when the agent first saw that, by the clock of the host.
+	// +required
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 }
 

@@ -40,6 +40,7 @@ var parts = []part{
 	{"software", func(s *infrav1.HostStatus) { s.Software = infrav1.HostSoftware{} }},
 	{"agentUpdate", func(s *infrav1.HostStatus) { s.AgentUpdate = nil }},
 	{"services", func(s *infrav1.HostStatus) { s.Services = nil }},
+	{"lowDisk", func(s *infrav1.HostStatus) { s.LowDisk = nil }},
 	{"configurationErrors", func(s *infrav1.HostStatus) { s.ConfigurationErrors = nil }},
 	{"observedOperation.message", ofOperation(func(o *infrav1.ObservedOperation) { o.Message = "" })},
 	{"observedOperation.steps", ofOperation(func(o *infrav1.ObservedOperation) { o.Steps = nil })},

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/slipway-dev/slipway/internal/agent/hostos/inventory"
 )
 
 func checkRoot(_ context.Context, s *scope) []Finding {
@@ -166,8 +168,8 @@ const (
 	littleMiB  = 1700
 	kibPerMiB  = 1 << 10
 	bytesPerGB = 1 << 30
-	// Free space, in GiB, for images and pods.
-	diskNeeded, diskWanted = 5, 20
+	// diskWanted is the free space, in GiB, that images and pods soon use.
+	diskWanted = 20
 )
 
 func checkResources(_ context.Context, s *scope) []Finding {
@@ -194,8 +196,8 @@ func checkDisk(_ context.Context, s *scope) []Finding {
 	gib := free / bytesPerGB
 	const remedy = "grow the file system, or mount larger ones at /var/lib/containerd and /var/lib/kubelet"
 	switch {
-	case gib < diskNeeded:
-		return bad(Error, remedy, "%d GiB are free below %s: images and pods need at least %d GiB", gib, dir, diskNeeded)
+	case gib < inventory.DiskNeededGiB:
+		return bad(Error, remedy, "%d GiB are free below %s: images and pods need at least %d GiB", gib, dir, inventory.DiskNeededGiB)
 	case gib < diskWanted:
 		return bad(Warning, remedy, "%d GiB are free below %s: the kubelet starts to remove images and pods when little is left", gib, dir)
 	}

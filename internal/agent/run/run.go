@@ -205,7 +205,7 @@ func (a *Agent) rule() nodeaddress.Rule {
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Addresses: net.InterfaceAddrs, Versions: a.executor.Versions.Installed,
-		Software: a.softwareStatus, Services: (&kubelet.Services{Runner: a.executor.Upgrader.Runner, Now: time.Now}).Read, Hardware: (&inventory.Reader{Root: a.Root}).Read, Rule: a.rule(),
+		Software: a.softwareStatus, Services: (&kubelet.Services{Runner: a.executor.Upgrader.Runner, Now: time.Now}).Read, Hardware: (&inventory.Reader{Root: a.Root}).Read, LowDisk: (&inventory.Disks{Space: a.Root.Space, Now: time.Now}).Low, Rule: a.rule(),
 		AgentVersion: version.Version,
 	}
 	return link.Options{

@@ -39,6 +39,8 @@ type Collector struct {
 	Hardware func() infrav1.HostHardware
 	// Services tells how the services of a node are. May be nil.
 	Services func(context.Context) []infrav1.HostService
+	// LowDisk tells where too little space is free. May be nil.
+	LowDisk func() *infrav1.HostLowDisk
 	// Rule is what the operator says of the addresses of the node.
 	Rule nodeaddress.Rule
 	// AgentVersion is the version of the running binary.
@@ -52,6 +54,7 @@ type Facts struct {
 	Capacity  corev1.ResourceList
 	Addresses []clusterv1.MachineAddress
 	Services  []infrav1.HostService
+	LowDisk   *infrav1.HostLowDisk
 }
 
 // Node is what is known of the node on the host; the zero value of a host that is none.
@@ -85,6 +88,7 @@ func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 	return Facts{
 		Software:  software,
 		Services:  c.services(ctx, node),
+		LowDisk:   c.lowDisk(),
 		Addresses: addresses,
 		Capacity:  capacity,
 		Inventory: infrav1.HostInventory{
@@ -107,8 +111,15 @@ func (c Collector) services(ctx context.Context, node Node) []infrav1.HostServic
 	return c.Services(ctx)
 }
 
-// Identity is a text that differs once the machine was renamed, its addresses have changed, or a service of a
-// node is in another state: of a node, on which a network plugin adds addresses, the node's own count. It costs
+func (c Collector) lowDisk() *infrav1.HostLowDisk {
+	if c.LowDisk == nil {
+		return nil
+	}
+	return c.LowDisk()
+}
+
+// Identity is a text that differs once the machine was renamed, its addresses have changed, its disk is nearly full
+// or no longer, or a service of a node is in another state: of a node, on which a network plugin adds addresses, the node's own count. It costs
 // little, as it reads neither routes nor hardware.
 func (c Collector) Identity(ctx context.Context, node Node) (string, error) {
 	name, err := c.Hostname()
@@ -131,6 +142,9 @@ func (c Collector) Identity(ctx context.Context, node Node) (string, error) {
 	slices.Sort(texts)
 	for _, service := range c.services(ctx, node) {
 		texts = append(texts, service.Name+"="+service.State)
+	}
+	if low := c.lowDisk(); low != nil {
+		texts = append(texts, fmt.Sprintf("%s=%d GiB", low.Path, *low.FreeGiB))
 	}
 	return name + " " + strings.Join(texts, " "), nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -136,5 +137,11 @@ func TestIdentity(t *testing.T) {
 	}
 	if got := identity(free); strings.Contains(got, "kubelet") {
 		t.Errorf("a free host, whose kubelet does not matter: %q", got)
+	}
+	c.LowDisk = func() *infrav1.HostLowDisk {
+		return &infrav1.HostLowDisk{Path: "/var/lib", FreeGiB: ptr.To[int32](1)}
+	}
+	if got := identity(free); !strings.HasSuffix(got, " /var/lib=1 GiB") {
+		t.Errorf("a host without space: %q", got)
 	}
 }
