@@ -31,12 +31,16 @@ func TestTree(t *testing.T) {
 
 func TestHostRowsJoinBothViews(t *testing.T) {
 	rows := hostRows(
-		[]management.LocalHost{{Name: "host-1", State: "off", Address: "10.88.0.11"}},
-		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}}},
+		[]management.LocalHost{{Name: "host-1", State: "off", Address: "10.88.0.11"}, {Name: "host-2", Address: "10.88.0.12"}},
+		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "host-2", Addresses: []string{"10.88.0.112"}}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}}},
 		false,
 	)
-	if len(rows) != 2 || rows[0].Phase != "Running" || rows[0].Sandbox != "off" || rows[1].Sandbox != "" || !slices.Equal(rows[1].Addresses, []string{"192.0.2.1"}) {
+	if len(rows) != 3 || rows[0].Phase != "Running" || rows[0].Sandbox != "off" || rows[2].Sandbox != "" || !slices.Equal(rows[2].Addresses, []string{"192.0.2.1"}) {
 		t.Errorf("%+v", rows)
+	}
+	// What a host reports comes before what its plane gave it.
+	if !slices.Equal(rows[0].Addresses, []string{"10.88.0.11"}) || !slices.Equal(rows[1].Addresses, []string{"10.88.0.112"}) {
+		t.Errorf("addresses of local hosts: %q, %q", rows[0].Addresses, rows[1].Addresses)
 	}
 	out := display.NewPage(nil)
 	if err := printHosts(out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") {

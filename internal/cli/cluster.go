@@ -33,9 +33,13 @@ func getCluster(ctx context.Context, cmd *cobra.Command, s *session, name string
 	cluster := &clusterv1.Cluster{}
 	err := s.Get(ctx, s.key(name), cluster)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("there is no Cluster %s in namespace %s; `%s cluster get -A` shows the clusters", name, s.namespace, cmd.Root().CommandPath())
+		return nil, noCluster(cmd, s, name)
 	}
 	return cluster, err
+}
+
+func noCluster(cmd *cobra.Command, s *session, name string) error {
+	return fmt.Errorf("there is no Cluster %s in namespace %s; `%s cluster get -A` shows the clusters", name, s.namespace, cmd.Root().CommandPath())
 }
 
 func clusterName(name string) string { return "cluster." + clusterv1.GroupVersion.Group + "/" + name }

@@ -24,11 +24,14 @@ type hostRow struct {
 	// State is how the host is; nil of a local one that no Host is known of.
 	State *status.State `json:"state,omitempty"`
 	// Sandbox is how a local host is, seen from outside.
-	Sandbox   string   `json:"sandbox,omitempty"`
-	Phase     string   `json:"phase,omitempty"`
-	ClaimedBy string   `json:"claimedBy"`
+	Sandbox   string `json:"sandbox,omitempty"`
+	Phase     string `json:"phase,omitempty"`
+	ClaimedBy string `json:"claimedBy"`
+	// Addresses that the host reports; of a local one that has not reported, what its plane gave it.
 	Addresses []string `json:"addresses"`
-	PID       int      `json:"pid,omitempty"`
+	// FailureDomain is the zone that the host stands in, such as a rack.
+	FailureDomain string `json:"failureDomain,omitempty"`
+	PID           int    `json:"pid,omitempty"`
 	// Architecture and Machine are what the agent told of the hardware.
 	Architecture string `json:"architecture,omitempty"`
 	Machine      string `json:"machine,omitempty"`
@@ -87,9 +90,12 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	joined := make([]bool, len(local))
 	for _, h := range known {
 		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, State: &h.State, ClaimedBy: h.ClaimedBy,
-			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions}
+			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions, FailureDomain: h.FailureDomain}
 		if i := slices.IndexFunc(local, func(l management.LocalHost) bool { return l.Is(&h) }); i >= 0 {
-			row.Sandbox, row.PID, row.Addresses = local[i].State, local[i].PID, []string{local[i].Address}
+			row.Sandbox, row.PID = local[i].State, local[i].PID
+			if len(row.Addresses) == 0 {
+				row.Addresses = []string{local[i].Address}
+			}
 			row.Versions = slices.Clone(row.Versions)
 			for v := range row.Versions {
 				if row.Versions[v].Origin == status.OriginPackages { // nobody but the node bundle brings others
@@ -132,7 +138,7 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 		t.Columns = append(t.Columns, display.Columns("SANDBOX/6")...)
 	}
 	if wide {
-		t.Columns = append(t.Columns, display.Columns("PID", "ARCH", "HARDWARE", "KUBERNETES", "BECAUSE", "NEXT")...)
+		t.Columns = append(t.Columns, display.Columns("RACK", "PID", "ARCH", "HARDWARE", "KUBERNETES", "BECAUSE", "NEXT")...)
 	}
 	now := time.Now()
 	for _, r := range rows {
@@ -154,7 +160,7 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 			for i, v := range r.Versions {
 				versions[i] = v.String()
 			}
-			cells = append(cells, display.Texts(strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)...)
+			cells = append(cells, display.Texts(r.FailureDomain, strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)...)
 		}
 		t.Rows = append(t.Rows, display.Row{Cells: cells})
 	}

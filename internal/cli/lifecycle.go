@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
@@ -41,6 +42,9 @@ func explainCommand(p *Program) *cobra.Command {
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error {
 			return watch.show(cmd, output, func(ctx context.Context) (result, error) {
 				e, err := runs.Explain(ctx, s, s.key(args[0]), time.Now())
+				if apierrors.IsNotFound(err) {
+					return result{}, noCluster(cmd, s, args[0])
+				}
 				if err != nil {
 					return result{}, s.cluster.Explain(err)
 				}

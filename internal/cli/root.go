@@ -66,6 +66,7 @@ func Root(p Program) *cobra.Command {
 	root.InitDefaultCompletionCmd()
 	refuseUnknown(root)
 	explainUsage(root)
+	wrapHelp(root)
 	if p.Name == PluginName || filepath.Base(os.Args[0]) == PluginName {
 		asPlugin(root)
 	}
@@ -95,10 +96,20 @@ func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	if p.Local != nil {
 		command.Short = "Look at hosts, add, enroll, approve, adopt, maintain, reset, enter and remove them, and break and mend local ones"
 	}
-	command.AddCommand(hostListCommand(p), hostAddCommand(p), hostRemoveCommand(p), hostTokenCommand(p), hostApproveCommand(p), hostAssignCommand(p),
-		hostAdoptCommand(p), hostResetCommand(p), hostClearCommand(p),
-		hostCordonCommand(p), hostUncordonCommand(p), hostEvacuateCommand(p), hostRebootCommand(p), hostLogsCommand(p))
-	command.AddCommand(own...)
+	group := func(id, title string, commands ...*cobra.Command) {
+		if len(commands) > 0 {
+			command.AddGroup(&cobra.Group{ID: id, Title: title})
+		}
+		for _, sub := range commands {
+			sub.GroupID = id
+			command.AddCommand(sub)
+		}
+	}
+	group("see", "See:", hostListCommand(p), hostLogsCommand(p))
+	group("join", "Add and remove:", hostAddCommand(p), hostTokenCommand(p), hostApproveCommand(p), hostAssignCommand(p), hostRemoveCommand(p))
+	group("maintain", "Maintain:", hostCordonCommand(p), hostEvacuateCommand(p), hostUncordonCommand(p), hostRebootCommand(p))
+	group("recover", "After trouble:", hostAdoptCommand(p), hostResetCommand(p), hostClearCommand(p))
+	group("local", "Local hosts, and simulated failures of them:", own...)
 	return command
 }
 

@@ -34,7 +34,15 @@ func statusCommand(p *Program) *cobra.Command {
 					return shown, cluster.Explain(err)
 				}
 				s, err := cluster.Status(ctx, scope)
-				return statusResult(s), cluster.Explain(err)
+				shown := statusResult(s)
+				if err == nil && scope.Narrow() && len(shown.names) == 0 {
+					shown.table = func(page *display.Page, wide bool) error {
+						status.Render(page, s, wide)
+						page.Paragraph("", f.none("clusters or hosts")+".")
+						return nil
+					}
+				}
+				return shown, cluster.Explain(err)
 			})
 		},
 	}

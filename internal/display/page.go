@@ -30,6 +30,14 @@ func NewPage(out io.Writer) *Page {
 	return p
 }
 
+// Width of a terminal in columns; 0 of a file or pipe, and of a terminal whose width is not known.
+func Width(out io.Writer) int {
+	if screen, err := On(out, "never"); err == nil {
+		return NewPage(screen).width
+	}
+	return 0
+}
+
 // Whole has tables keep all columns, whatever the width.
 func (p *Page) Whole() { p.whole = true }
 

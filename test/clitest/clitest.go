@@ -103,6 +103,9 @@ func (tr tree) unknown(t *testing.T, c *cobra.Command, path []string) {
 	alone := tr.prints[strings.Join(path, " ")]
 	if alone == "" {
 		alone = "Commands:"
+		if groups := c.Groups(); len(groups) > 0 {
+			alone = groups[0].Title
+		}
 	}
 	if out, err := tr.run(t, path...); err != nil || !strings.Contains(out, alone) {
 		t.Errorf("%s alone shows no %q: %v\n%s", c.CommandPath(), alone, err, out)
