@@ -54,6 +54,7 @@ func clusterScaleCommand(p *Program) *cobra.Command {
 	f.managementFlags.bind(command, "of the cluster")
 	command.Flags().Int32Var(&controlPlanes, "control-planes", 0, "how many control planes: 1, 3 or 5")
 	command.Flags().StringArrayVar(&pools, "pool", nil, "pool or machine deployment of the topology, as NAME=REPLICAS; may be given several times")
+	_ = command.RegisterFlagCompletionFunc("pool", f.completePools())
 	f.waitFlags.bind(command, "there are as many")
 	outputFlag(command, &f.output, listFormats...)
 	return command
@@ -77,6 +78,7 @@ block it like any other change of the version; --wait shows what it waits for.`,
 	f.managementFlags.bind(command, "of the cluster")
 	command.Flags().StringVar(&version, "kubernetes-version", "", "version of Kubernetes, such as v1.36.3")
 	_ = command.MarkFlagRequired("kubernetes-version")
+	_ = command.RegisterFlagCompletionFunc("kubernetes-version", f.complete(versionNames))
 	f.waitFlags.bind(command, "all machines are of that version")
 	outputFlag(command, &f.output, listFormats...)
 	return command

@@ -72,6 +72,8 @@ is the newest that a host of the namespace has.
 	completeFlag(command, "dry-run", dryRuns)
 	_ = command.MarkFlagRequired("endpoint")
 	_ = command.RegisterFlagCompletionFunc("class", f.complete(classNames))
+	_ = command.RegisterFlagCompletionFunc("kubernetes-version", f.complete(versionNames))
+	completeFlag(command, "pool", nil)
 	f.waitFlags.bind(command, "what it asks for is there")
 	command.MarkFlagsMutuallyExclusive("dry-run", "wait")
 	outputFlag(command, &f.output, listFormats...)

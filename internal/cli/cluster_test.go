@@ -54,6 +54,16 @@ func (u *clusterUser) must(args ...string) string {
 	return out
 }
 
+// completed are the words that a shell offers for the last argument.
+func (u *clusterUser) completed(args ...string) string {
+	u.Helper()
+	out, err := run(u.T, append([]string{"__complete"}, u.args(args...)...)...)
+	if err != nil {
+		u.Fatal(err)
+	}
+	return out
+}
+
 func (u *clusterUser) refused(want string, args ...string) {
 	u.Helper()
 	if out, err := u.run(args...); err == nil || !strings.Contains(err.Error(), want) {
@@ -97,6 +107,9 @@ func TestClusterCreate(t *testing.T) {
 	h.Status.Inventory.KubernetesVersions = []string{"v1.35.4", "v1.36.10", "v1.36.9"}
 	if err := env.Client.Status().Update(t.Context(), h); err != nil {
 		t.Fatal(err)
+	}
+	if completed := u.completed("create", "prod", "--kubernetes-version", ""); !strings.HasPrefix(completed, "v1.36.10\nv1.36.9\nv1.35.4\n") {
+		t.Errorf("--kubernetes-version is completed with %q", completed)
 	}
 	args := []string{"create", "prod", "--endpoint", "192.0.2.100", "--control-planes", "3", "--pool", "a=2", "--set", "workerHostLabels={disk: ssd}"}
 	printed := u.must(append(args, "--dry-run")...)
@@ -204,6 +217,9 @@ func TestClusterLife(t *testing.T) {
 	}
 	u.refused("there is no Cluster d in namespace", "get", "d")
 	u.refused("there is no db; the topology has pool", "scale", "c", "--pool", "db=1")
+	if completed := u.completed("scale", "c", "--pool", ""); !strings.HasPrefix(completed, "pool=\n") {
+		t.Errorf("--pool is completed with %q", completed)
+	}
 	u.refused("say what to change", "scale", "c")
 	u.refused("is not newer than v1.36.3", "upgrade", "c", "--kubernetes-version", "v1.36.3")
 	u.refused("not reached within 1s", "scale", "c", "--pool", "pool=4", "--wait", "--timeout", "1s")

@@ -13,7 +13,9 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/lifecycle/plan"
+	"github.com/slipway-dev/slipway/internal/status"
 )
 
 type completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
@@ -84,6 +86,36 @@ func (f *managementFlags) completeHosts() completion {
 			return h.Name
 		}), err
 	})
+}
+
+// completePools completes --pool with the groups of workers of the cluster that is the first argument; how many
+// follows without a space.
+func (f *managementFlags) completePools() completion {
+	found := f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
+		cluster := &clusterv1.Cluster{}
+		if len(args) == 0 {
+			return nil, nil
+		}
+		err := s.Get(cmd.Context(), s.key(args[0]), cluster)
+		names := clusters.WorkerNames(&cluster.Spec.Topology.Workers)
+		return namesOf(names, func(name *string) string { return *name + "=" }), err
+	})
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		names, directive := found(cmd, args, typed)
+		return names, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// versionNames are the versions of Kubernetes that a host of the namespace has.
+func versionNames(cmd *cobra.Command, s *session, _ []string) ([]string, error) {
+	list := &infrav1.HostList{}
+	err := s.List(cmd.Context(), list, client.InNamespace(s.namespace))
+	var versions []string
+	for i := range list.Items {
+		versions = append(versions, list.Items[i].Status.Inventory.KubernetesVersions...)
+	}
+	slices.SortFunc(versions, func(a, b string) int { return status.NaturalCompare(b, a) })
+	return slices.Compact(versions), err
 }
 
 // completeRuns completes the first argument with the runs that are of use.
