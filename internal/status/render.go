@@ -47,7 +47,7 @@ func planeRows(p Plane) []display.Row {
 
 func renderCluster(page *display.Page, c *Cluster, wide bool, now time.Time) {
 	row := display.Row{Cells: slices.Concat(display.Texts(c.Namespace+"/"+c.Name), c.State.Cells(now), display.Texts(count(c.ControlPlane), pools(c.Pools)))}
-	if c.State.Attention() {
+	if c.State.Attention() || c.State.Next != "" {
 		row.Notes = append(row.Notes, [2]string{"  because", c.State.Cause})
 		if c.State.Next != "" {
 			row.Notes = append(row.Notes, [2]string{"  next", c.State.Next})

@@ -171,7 +171,7 @@ func RenderTree(page *display.Page, t Tree, wide bool, now time.Time) {
 		}
 		name := strings.TrimSuffix(g.Kind+"/"+g.Name, "/") + " " + count(g.Replicas)
 		var notes [][2]string
-		if g.State != nil && g.State.Attention() {
+		if g.State != nil && (g.State.Attention() || g.State.Next != "") {
 			stem := below + "│ "
 			if len(g.Machines) == 0 {
 				stem = below + "  "

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html"
 	"reflect"
 	"regexp"
 	"strings"
@@ -407,6 +408,14 @@ func TestAllTellTheSameState(t *testing.T) {
 				}
 			}
 			agrees(t, c, report, s.age, table)
+			if !strings.Contains(table, c.Next) {
+				t.Errorf("the table lacks the command %q:\n%s", c.Next, table)
+			}
+			for text, is := range map[string]status.State{clusterPage: c, hostPage: all.Hosts[1].State, page("/hosts/" + namespace + "/free"): all.Hosts[0].State} {
+				if !strings.Contains(html.UnescapeString(text), is.Next) {
+					t.Errorf("the page of what is %s lacks the command %q", is.Word, is.Next)
+				}
+			}
 			for _, f := range report.Findings {
 				// What a run waits for has the same words in doctor and in the status of its cluster.
 				if f.Check == "LifecycleHookWaits" && !reflect.DeepEqual(all.Clusters[0].Waiting, []string{f.Message}) {
