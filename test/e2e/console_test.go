@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -28,7 +29,24 @@ type watching struct {
 // answers; others may work on the plane as soon as all is up.
 func upWithConsole(t *testing.T, p *plane, args ...string) *watching {
 	t.Helper()
-	up := p.command(append([]string{"up", "--ui"}, args...)...)
+	w, printed := watch(t, p.command(append([]string{"up", "--ui"}, args...)...))
+	printed("that all is up", func(text string) bool { return strings.Contains(text, "until you press Ctrl-C") })
+	return w
+}
+
+// openConsole is the console of a plane that runs, and somebody's browser.
+func openConsole(t *testing.T, p *plane) *watching {
+	t.Helper()
+	ui := p.command("ui")
+	cmd := exec.Command(ui.Path, ui.Args[1:]...) // it lives as long as the test, however long one wait may last
+	cmd.Env, ui.Cmd = ui.Env, cmd
+	w, _ := watch(t, ui)
+	return w
+}
+
+// watch starts a command that serves the console, and opens it; printed waits for what it prints.
+func watch(t *testing.T, up *invocation) (w *watching, printed func(what string, found func(string) bool) string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "up")
 	out, err := os.Create(file)
 	if err != nil {
@@ -36,11 +54,11 @@ func upWithConsole(t *testing.T, p *plane, args ...string) *watching {
 	}
 	defer out.Close()
 	up.Stdout, up.Stderr = out, out
-	w := &watching{invocation: up.start()}
+	w = &watching{invocation: up.start()}
 	t.Cleanup(func() { _ = up.Process.Kill() })
-	printed := func(what string, found func(string) bool) string {
+	printed = func(what string, found func(string) bool) string {
 		var text []byte
-		poll.Until(t, "`up --ui` prints "+what, func() (err error) {
+		poll.Until(t, "it prints "+what, func() (err error) {
 			if text, err = os.ReadFile(file); err == nil && !found(string(text)) {
 				err = fmt.Errorf("it printed %s", text)
 			}
@@ -57,8 +75,7 @@ func upWithConsole(t *testing.T, p *plane, args ...string) *watching {
 	}
 	w.browser = &http.Client{Jar: jar}
 	w.get(t, strings.TrimPrefix(address, w.base))
-	printed("that all is up", func(text string) bool { return strings.Contains(text, "until you press Ctrl-C") })
-	return w
+	return w, printed
 }
 
 func (w *watching) get(t *testing.T, path string) string {
