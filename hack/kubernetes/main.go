@@ -124,7 +124,7 @@ func remove(version string) error {
 
 // command runs a program with the environment of this one, without what a `make` above it was given.
 func command(name string, args ...string) error {
-	c := exec.Command(name, args...)
+	c := exec.Command(name, args...) //nolint:gosec // for whoever runs this program
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	bin, err := filepath.Abs("bin")
 	if err != nil {

@@ -73,6 +73,7 @@ func tryUpgrade(ctx context.Context, cmd *cobra.Command, s *session, name, versi
 			found.Refused++
 		case upgradecheck.NotTried:
 			found.NotTried++
+		case upgradecheck.Accepted:
 		}
 	}
 	return found, nil
@@ -89,7 +90,7 @@ func programsOf(version, directory string) (string, error) {
 	}
 	if info, err := os.Stat(directory); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("no programs of %s are in %s: name kubernetes/server/bin of its release with --programs, or `make bundle KUBERNETES=%s` in the source tree: %w",
-			version, directory, version, cmp.Or(err, error(fs.ErrNotExist)))
+			version, directory, version, cmp.Or(err, fs.ErrNotExist))
 	}
 	return filepath.Abs(directory)
 }

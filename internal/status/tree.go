@@ -92,7 +92,7 @@ func TreeOf(c *clusterv1.Cluster, o *doctor.Snapshot, states *States) Tree {
 		}
 		group.Machines = append(group.Machines, machineOf(m, o, states))
 	}
-	if alone.Desired = int32(min(len(alone.Machines), 1<<30)); alone.Desired > 0 { //nolint:gosec // it is bounded
+	if alone.Desired = int32(min(len(alone.Machines), 1<<30)); alone.Desired > 0 {
 		t.Groups = append(t.Groups, alone)
 	}
 	for i := range t.Groups {

@@ -81,6 +81,7 @@ func decoded(file bootstrapv1.File) (string, error) {
 	case bootstrapv1.Base64:
 		data, err := base64.StdEncoding.DecodeString(file.Content)
 		return string(data), err
+	case bootstrapv1.Gzip, bootstrapv1.GzipBase64:
 	}
 	return "", fmt.Errorf("its encoding is %s", file.Encoding)
 }

@@ -45,8 +45,7 @@ type ways struct {
 	console *watching
 	// tools has slipway and kubectl as an operator of the plane has them.
 	tools string
-	// made is what a way made for its end, and quit ends what it does meanwhile.
-	made string
+	// quit ends what a way does meanwhile.
 	quit chan struct{}
 }
 

@@ -239,7 +239,6 @@ func reported(t reflect.Type, path string) iter.Seq[string] {
 			if t.Elem().Kind() != reflect.Uint8 && yield(path+"[]") {
 				inside(t.Elem(), path+"[]")
 			}
-		default: // It has no fields.
 		case reflect.Map:
 			yield(path + "{}")
 		case reflect.Struct:
@@ -258,6 +257,7 @@ func reported(t reflect.Type, path string) iter.Seq[string] {
 					return
 				}
 			}
+		default: // It has no fields.
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (d *Disks) Low() *infrav1.HostLowDisk {
 	var low *infrav1.HostLowDisk
 	for _, dir := range nodeDirs {
 		free, _, err := d.Space(dir)
-		if has := int32(min(max(free, 0)/gib, DiskNeededGiB)); err == nil && has < DiskNeededGiB && (low == nil || has < *low.FreeGiB) { //nolint:gosec // it is bounded
+		if has := int32(min(max(free, 0)/gib, DiskNeededGiB)); err == nil && has < DiskNeededGiB && (low == nil || has < *low.FreeGiB) {
 			low = &infrav1.HostLowDisk{Path: dir, FreeGiB: ptr.To(has), NeededGiB: DiskNeededGiB}
 		}
 	}
