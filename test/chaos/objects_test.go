@@ -15,6 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 )
 
 const namespace = "default"
@@ -173,11 +175,11 @@ spec:
   clusterNetwork: {pods: {cidrBlocks: [10.244.0.0/16]}, services: {cidrBlocks: [10.96.0.0/16]}, serviceDomain: cluster.local}
   topology:
     classRef: {name: slipway-local}
-    version: v1.36.3
+    version: %s
     controlPlane: {replicas: 1}
     %s
     variables: [{name: controlPlaneEndpointHost, value: %s}]
-`, name, namespace, workers, address)
+`, name, namespace, versions.Plane().Version, workers, address)
 }
 
 const firstWorkers = `workers:
