@@ -54,7 +54,11 @@ func tryUpgrade(ctx context.Context, cmd *cobra.Command, s *session, name, versi
 		}
 	}
 	found := &clusterUpgrade{Cluster: name, Namespace: cluster.Namespace, Version: version, Checks: []upgradecheck.Check{}}
-	kubelet, err := upgradecheck.KubeletConfiguration(ctx, s, cluster)
+	var kubelet []byte
+	kubeconfig, err := s.cluster.WorkloadKubeconfig(ctx, s, s.key(name))
+	if err == nil {
+		kubelet, err = upgradecheck.KubeletConfiguration(ctx, kubeconfig.Data)
+	}
 	if err != nil {
 		found.Checks = append(found.Checks, upgradecheck.Check{Kind: "ConfigMap", Namespace: "kube-system", Name: "kubelet-config", Program: "kubelet",
 			Result: upgradecheck.NotTried, Message: "kubeadm's defaults are tried instead: " + err.Error()})

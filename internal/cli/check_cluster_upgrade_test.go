@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -64,6 +66,23 @@ func TestCheckUpgradeOfACluster(t *testing.T) {
 		if _, err := check("--to", to, "--programs", programs); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("--to %s: %v, want %q", to, err, want)
 		}
+	}
+
+	// Who writes the Secrets of a namespace runs nothing on the machine of an operator.
+	ran := filepath.Join(programs, "ran")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: testenv.ClusterName + "-kubeconfig"}, Data: map[string][]byte{"value": []byte(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: ["` + ran + `"], interactiveMode: Never}}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`)}}
+	if err := env.Client.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	out, err = check("--to", "v1.37.0", "--programs", programs)
+	if _, stat := os.Stat(ran); stat == nil || !strings.Contains(out, "kubelet-config") || !strings.Contains(out, "exec") {
+		t.Errorf("a program of the kubeconfig ran, or nobody tells of it: %v\n%s", err, out)
 	}
 	if _, err := check("--to", "v1.37.0"); err == nil || !strings.Contains(err.Error(), "no programs of v1.37.0 are in ") {
 		t.Errorf("without programs: %v", err)

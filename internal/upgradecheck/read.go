@@ -89,12 +89,8 @@ func Read(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]O
 }
 
 // KubeletConfiguration is what kubeadm has the kubelets of a running cluster read, before the patches of each machine.
-func KubeletConfiguration(ctx context.Context, c client.Reader, cluster *clusterv1.Cluster) ([]byte, error) {
-	secret := &corev1.Secret{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Name + "-kubeconfig"}, secret); err != nil {
-		return nil, err
-	}
-	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+func KubeletConfiguration(ctx context.Context, kubeconfig []byte) ([]byte, error) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	if err != nil {
 		return nil, err
 	}
