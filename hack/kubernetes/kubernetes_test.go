@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 )
 
 func TestUsage(t *testing.T) {
@@ -18,10 +20,7 @@ func TestUsage(t *testing.T) {
 // The minor version of the plane is that of all modules of the workspace, and not one of these files.
 func TestThePlanesVersionIsNotPinnedHere(t *testing.T) {
 	t.Chdir("../..")
-	plane, err := kubernetes.required()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plane := versions.Plane().Version
 	for _, command := range []string{"pin", "remove"} {
 		if err := run([]string{command, plane}); err == nil || !strings.Contains(err.Error(), "the minor version of the plane") {
 			t.Errorf("%s %s: %v", command, plane, err)

@@ -15,6 +15,8 @@ import (
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/semver"
+
+	"github.com/slipway-dev/slipway/internal/testenv/versions"
 )
 
 // upstream is what a version of Kubernetes says of itself.
@@ -39,20 +41,6 @@ var (
 // file has the requirements of a program for a minor version of Kubernetes, without its suffix.
 func (p program) file(minor string) string {
 	return filepath.Join(p.module, "kubernetes-"+strings.TrimPrefix(minor, "v"))
-}
-
-// required is the version that the module's own go.mod requires: that of the plane's Kubernetes.
-func (p program) required() (string, error) {
-	module, err := parse(filepath.Join(p.module, "go.mod"))
-	if err != nil {
-		return "", err
-	}
-	for _, r := range module.Require {
-		if r.Mod.Path == p.path {
-			return r.Mod.Version, nil
-		}
-	}
-	return "", fmt.Errorf("%s/go.mod does not require %s", p.module, p.path)
 }
 
 // ask downloads the sources of a version, and reads what it says of itself.
@@ -113,11 +101,10 @@ func stringsOf(path string) (map[string]string, error) {
 
 // refusePlane refuses the minor version of the plane: more than one file requires it.
 func refusePlane(version string) error {
-	plane, err := kubernetes.required()
-	if err == nil && semver.MajorMinor(plane) == semver.MajorMinor(version) {
-		err = fmt.Errorf("%s is the minor version of the plane, whose libraries Cluster API chooses: change the requirements of all modules of go.work", version)
+	if semver.MajorMinor(versions.Plane().Version) == semver.MajorMinor(version) {
+		return fmt.Errorf("%s is the minor version of the plane, whose libraries Cluster API chooses: change the requirements of all modules of go.work", version)
 	}
-	return err
+	return nil
 }
 
 // pin writes the requirements of a version's programs. It takes the place of another patch version of its minor.
@@ -143,25 +130,17 @@ func pin(version string) error {
 	if err := kubernetes.write(minor, fresh); err != nil {
 		return err
 	}
-	for _, paired := range []struct {
-		program
-		version string
-	}{{etcd, u.etcd}, {coreDNS, u.coreDNS}} {
-		if err := paired.pin(minor, paired.version); err != nil {
-			return err
-		}
+	plane := versions.Plane()
+	if err := etcd.pin(minor, u.etcd, plane.Etcd); err != nil {
+		return err
 	}
-	return nil
+	return coreDNS.pin(minor, u.coreDNS, plane.CoreDNS)
 }
 
 // pin requires a version of a program that is built beside others. What it shares with the workspace is at least as new
-// as there, so that packages compile once.
-func (p program) pin(minor, version string) error {
-	own, err := p.required()
-	if err != nil {
-		return err
-	}
-	if own == version {
+// as there, so that packages compile once. Where it is that of the plane's Kubernetes, go.mod has it already.
+func (p program) pin(minor, version, planes string) error {
+	if version == planes {
 		return p.remove(minor)
 	}
 	module := &modfile.File{}
