@@ -121,22 +121,24 @@ func poolsOf(cluster Cluster, pools []clusterv1.MachinePool, deployments []clust
 	for i := range pools {
 		p := &pools[i]
 		if p.Namespace == cluster.Namespace && p.Spec.ClusterName == cluster.Name {
-			out = append(out, Pool{
-				Name: nameInTopology(p), Kind: "MachinePool",
-				Replicas: Replicas{Desired: ptr.Deref(p.Spec.Replicas, 0), Ready: ptr.Deref(p.Status.ReadyReplicas, 0)},
-			})
+			out = append(out, machinePool(p))
 		}
 	}
 	for i := range deployments {
 		d := &deployments[i]
 		if d.Namespace == cluster.Namespace && d.Spec.ClusterName == cluster.Name {
-			out = append(out, Pool{
-				Name: nameInTopology(d), Kind: "MachineDeployment",
-				Replicas: Replicas{Desired: ptr.Deref(d.Spec.Replicas, 0), Ready: ptr.Deref(d.Status.ReadyReplicas, 0)},
-			})
+			out = append(out, machineDeployment(d))
 		}
 	}
 	return out
+}
+
+func machinePool(p *clusterv1.MachinePool) Pool {
+	return Pool{Name: nameInTopology(p), Kind: "MachinePool", Replicas: Replicas{Desired: ptr.Deref(p.Spec.Replicas, 0), Ready: ptr.Deref(p.Status.ReadyReplicas, 0)}}
+}
+
+func machineDeployment(d *clusterv1.MachineDeployment) Pool {
+	return Pool{Name: nameInTopology(d), Kind: "MachineDeployment", Replicas: Replicas{Desired: ptr.Deref(d.Spec.Replicas, 0), Ready: ptr.Deref(d.Status.ReadyReplicas, 0)}}
 }
 
 // nameInTopology is the name of a pool or deployment in the Cluster's topology, or its own.

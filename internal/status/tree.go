@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -60,18 +59,18 @@ func TreeOf(c *clusterv1.Cluster, o *doctor.Snapshot, states *States) Tree {
 	t.Groups = append(t.Groups, Group{Pool: Pool{Name: cmp.Or(c.Spec.ControlPlaneRef.Name, c.Name), Kind: kind, Replicas: summary.ControlPlane}})
 	// Groups of workers, by the kind and the name of their object.
 	index := map[[2]string]int{}
-	add := func(object, name string, spec *int32, ready *int32, kind string, state *State) {
-		index[[2]string{kind, object}] = len(t.Groups)
-		t.Groups = append(t.Groups, Group{State: state, Pool: Pool{Name: name, Kind: kind, Replicas: Replicas{Desired: ptr.Deref(spec, 0), Ready: ptr.Deref(ready, 0)}}})
+	add := func(object string, p Pool, state *State) {
+		index[[2]string{p.Kind, object}] = len(t.Groups)
+		t.Groups = append(t.Groups, Group{State: state, Pool: p})
 	}
 	for i := range o.MachinePools {
 		if p := &o.MachinePools[i]; p.Namespace == c.Namespace && p.Spec.ClusterName == c.Name {
-			add(p.Name, nameInTopology(p), p.Spec.Replicas, p.Status.ReadyReplicas, "MachinePool", poolState(p, o, states))
+			add(p.Name, machinePool(p), poolState(p, o, states))
 		}
 	}
 	for i := range o.MachineDeployments {
 		if d := &o.MachineDeployments[i]; d.Namespace == c.Namespace && d.Spec.ClusterName == c.Name {
-			add(d.Name, nameInTopology(d), d.Spec.Replicas, d.Status.ReadyReplicas, "MachineDeployment", nil)
+			add(d.Name, machineDeployment(d), nil)
 		}
 	}
 	alone := Group{Pool: Pool{Kind: noGroup}}
