@@ -86,11 +86,7 @@ func tryUpgrade(ctx context.Context, cmd *cobra.Command, s *session, name, versi
 // programsOf is the directory of the programs of a version, by default that of the node bundle beside this program.
 func programsOf(version, directory string) (string, error) {
 	if directory == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", err
-		}
-		directory = filepath.Join(cmp.Or(os.Getenv("SLIPWAY_BUNDLE"), filepath.Join(filepath.Dir(self), "bundle")), "kubernetes", version)
+		directory = filepath.Join(NodeBundle(), "kubernetes", version)
 	}
 	if info, err := os.Stat(directory); err != nil || !info.IsDir() {
 		return "", fmt.Errorf("no programs of %s are in %s: name kubernetes/server/bin of its release with --programs, or `make bundle KUBERNETES=%s` in the source tree: %w",

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/slipway-dev/slipway/internal/cli"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/service"
@@ -81,7 +82,7 @@ func TestChangeIsWhatWasGiven(t *testing.T) {
 		"nothing":            {nil, there, instance.Change{}},
 		"the default":        {[]string{"--api-port", "36443"}, there, instance.Change{APIPort: 36443}},
 		"a bundle":           {[]string{"--bundle", "/b"}, there, instance.Change{Bundle: "/b"}},
-		"a bundle that left": {nil, "/gone", instance.Change{Bundle: defaultBundle()}},
+		"a bundle that left": {nil, "/gone", instance.Change{Bundle: cli.NodeBundle()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &instanceFlags{}

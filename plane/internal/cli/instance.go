@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/slipway-dev/slipway/internal/cli"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
@@ -85,7 +86,7 @@ func (f *instanceFlags) bind(command *cobra.Command) {
 	f.flags.BoolVar(&f.auditLog, "audit-log", true, "keep an audit log of who wrote what, in apiserver/audit.log of the state directory; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.FeatureGates, "feature-gates", "", "feature gates of Cluster API, as in MachineTaintPropagation=false,PriorityQueue=true; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.LoggingFormat, "logging-format", "text", "format of the plane's log: text, or json for one object a line; kept when the plane starts again without it")
-	f.flags.StringVar(&f.config.Bundle, "bundle", defaultBundle(), "directory of the node bundle; $"+envBundle+" when set")
+	f.flags.StringVar(&f.config.Bundle, "bundle", cli.NodeBundle(), "directory of the node bundle; $"+envBundle+" when set")
 }
 
 // change is what was given, as against what are defaults.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 	componentversion "k8s.io/component-base/version"
@@ -19,7 +18,7 @@ import (
 // Environment variables that give flags their defaults.
 const (
 	envStateDir = "SLIPWAY_STATE_DIR"
-	envBundle   = "SLIPWAY_BUNDLE"
+	envBundle   = cli.BundleVariable
 )
 
 // Root returns the slipway command.
@@ -66,16 +65,4 @@ func (g *global) Plane() (management.Plane, error) {
 // Named says whether the user named the state directory.
 func (g *global) Named(cmd *cobra.Command) bool {
 	return cmd.Flags().Changed("state-dir") || os.Getenv(envStateDir) != ""
-}
-
-// defaultBundle is the node bundle beside the executable.
-func defaultBundle() string {
-	if dir := os.Getenv(envBundle); dir != "" {
-		return dir
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "bundle"
-	}
-	return filepath.Join(filepath.Dir(self), "bundle")
 }
