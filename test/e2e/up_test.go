@@ -132,12 +132,16 @@ func columns(t *testing.T, p *plane) {
 		"hostmachine":     {"local", "host-", "True"},
 		"host":            {"host-1", "Running", "10.88.0."},
 	} {
-		out := p.mustKubectl("", "get", resource, "-A")
-		for _, w := range want {
-			if !strings.Contains(out, w) {
-				t.Errorf("kubectl get %s does not show %q:\n%s", resource, w, out)
+		// A pool is ready a little later than its nodes are.
+		poll.Until(t, "the columns of "+resource, func() error {
+			out := p.mustKubectl("", "get", resource, "-A")
+			for _, w := range want {
+				if !strings.Contains(out, w) {
+					return fmt.Errorf("kubectl get %s does not show %q:\n%s", resource, w, out)
+				}
 			}
-		}
+			return nil
+		})
 	}
 }
 
