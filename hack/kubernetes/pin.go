@@ -267,7 +267,7 @@ func copyFile(from, to string) error {
 
 // output runs a program outside of the workspace.
 func output(dir, name string, args ...string) ([]byte, error) {
-	command := exec.Command(name, args...) //nolint:gosec // for whoever runs this program
+	command := exec.Command(name, args...) //nolint:gosec,nolintlint // as command
 	command.Dir, command.Env, command.Stderr = dir, append(os.Environ(), "GOWORK=off"), os.Stderr
 	out, err := command.Output()
 	if err != nil {
