@@ -117,3 +117,16 @@ func (r result) page(out io.Writer, format string) (*display.Page, error) {
 	}
 	return page, nil
 }
+
+// OutputFlag adds -o for what commands of a plane show: a text, JSON or YAML.
+func OutputFlag(command *cobra.Command, value *string) {
+	outputFlag(command, value, outputTable, outputJSON, outputYAML)
+}
+
+// Show writes an object in the format of OutputFlag, or the text for a person.
+func Show(cmd *cobra.Command, format string, object any, text string) error {
+	return result{object: object, table: func(out *display.Page, _ bool) error {
+		_, err := out.Write([]byte(text))
+		return err
+	}}.write(cmd.OutOrStdout(), format)
+}

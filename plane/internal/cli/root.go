@@ -35,7 +35,7 @@ by Cluster API. "slipway up" brings a whole plane and a cluster to this machine.
 		Local:      g,
 		Commands: func() cli.Commands {
 			return cli.Commands{
-				Use:  []*cobra.Command{upCommand(g), downCommand(g), installCommand(g), uninstallCommand(g)},
+				Use:  []*cobra.Command{upCommand(g), downCommand(g), installCommand(g), uninstallCommand(g), backupCommand(g), restoreCommand(g)},
 				More: []*cobra.Command{serveCommand(g)},
 				Host: hostCommands(g),
 			}

@@ -48,6 +48,9 @@ type Options struct {
 	// Quota is the size the database may reach, in bytes, before writes are
 	// refused. Default DefaultQuota.
 	Quota int64
+
+	// Quiet writes no log, for a command that reads what a plane wrote.
+	Quiet bool
 }
 
 // Server is the etcd component.
@@ -136,15 +139,10 @@ func (s *Server) config() (*embed.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("socket of etcd: %w", err)
 	}
-	cfg := embed.NewConfig()
-	cfg.Name = "plane"
+	cfg := peers()
 	cfg.Dir = s.opts.Dir
 	cfg.ListenClientUrls = []url.URL{*client}
 	cfg.ListenPeerUrls = nil
-	// Advertised URLs must be host:port; in a cluster of one nobody dials them.
-	cfg.AdvertiseClientUrls = []url.URL{{Scheme: "http", Host: "localhost:2379"}}
-	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:2380"}}
-	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	cfg.UnsafeNoFsync = s.opts.Fast
 	cfg.QuotaBackendBytes = s.opts.Quota
 	cfg.SnapshotCount = snapshotEvery
@@ -157,7 +155,7 @@ func (s *Server) config() (*embed.Config, error) {
 	// Otherwise zero, which reports every request as slow.
 	cfg.WarningUnaryRequestDuration = embed.DefaultWarningUnaryRequestDuration
 	cfg.GRPCAdditionalServerOptions = []grpc.ServerOption{grpc.ChainStreamInterceptor(s.drain.intercept)}
-	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(s.fatal))
+	cfg.ZapLoggerBuilder = embed.NewZapLoggerBuilder(newLogger(s.fatal, s.opts.Quiet))
 	return cfg, nil
 }
 

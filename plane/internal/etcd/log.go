@@ -3,6 +3,7 @@ package etcd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -30,9 +31,14 @@ func encoding() zapcore.EncoderConfig {
 	return config
 }
 
-// newLogger returns etcd's logger: warnings and above, on stderr.
-func newLogger(hook zapcore.CheckWriteHook) *zap.Logger {
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding()), zapcore.Lock(os.Stderr), zapcore.WarnLevel)
+// newLogger returns etcd's logger: warnings and above, on stderr; of a quiet one what it dies of alone, which is
+// not written.
+func newLogger(hook zapcore.CheckWriteHook, quiet bool) *zap.Logger {
+	out, level := zapcore.Lock(os.Stderr), zapcore.WarnLevel
+	if quiet {
+		out, level = zapcore.AddSync(io.Discard), zapcore.PanicLevel
+	}
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding()), out, level)
 	return zap.New(core, zap.WithFatalHook(hook), zap.WithPanicHook(hook)).Named("etcd")
 }
 

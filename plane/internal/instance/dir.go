@@ -36,7 +36,7 @@ func checkDir(dir string) error {
 // leftover reports whether a file may lie in a directory that holds no plane: what
 // a crash leaves while a plane is made or removed, and what file systems bring.
 func leftover(name string) bool {
-	return name == lockFile || name == "lost+found" || strings.HasPrefix(name, durable.Temporary(configFile))
+	return name == lockFile || name == "lost+found" || strings.HasPrefix(name, durable.Temporary(ConfigFile))
 }
 
 // Remove deletes the state directory. What makes it a plane's goes last, so that
@@ -46,7 +46,7 @@ func (i *Instance) Remove() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	last := []string{configFile, lockFile}
+	last := []string{ConfigFile, lockFile}
 	for _, e := range entries {
 		if slices.Contains(last, e.Name()) {
 			continue

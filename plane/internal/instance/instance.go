@@ -26,8 +26,12 @@ const (
 	DefaultAPIPort = 36443
 )
 
-// configFile holds the Config. A directory that has it is a plane's.
-const configFile = "instance.json"
+// ConfigFile holds the Config. A directory that has it is a plane's.
+const ConfigFile = "instance.json"
+
+// RestoreDir holds a plane that is being restored, within its state directory. While it is there and ConfigFile is
+// not, a restore was interrupted. Its name is short, since a socket of etcd is in it.
+const RestoreDir = ".new"
 
 // ErrNone means that the state directory holds no plane.
 var ErrNone = errors.New("no plane here: run `slipway up` first, or name its directory with --state-dir")
@@ -93,7 +97,7 @@ func Open(dir string) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(dir, configFile))
+	data, err := os.ReadFile(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", dir, ErrNone)
 	}
@@ -109,7 +113,7 @@ func Open(dir string) (*Instance, error) {
 	}
 	i := &Instance{Dir: dir}
 	if err := json.Unmarshal(data, &i.Config); err != nil {
-		return nil, fmt.Errorf("%s: %w; remove the directory to start anew", filepath.Join(dir, configFile), err)
+		return nil, fmt.Errorf("%s: %w; remove the directory to start anew", filepath.Join(dir, ConfigFile), err)
 	}
 	return i, nil
 }
@@ -122,29 +126,42 @@ func Create(dir string, c Config) (*Instance, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := Prepare(dir)
 	if err != nil {
 		return nil, err
 	}
+	i := &Instance{Dir: dir, New: true, Config: c}
+	return i, i.save()
+}
+
+// Prepare makes the directory of a plane that is to be, and returns its absolute path. It may hold what a crash
+// leaves.
+func Prepare(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
 	if err := checkDir(dir); err != nil {
-		return nil, err
+		return "", err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("--state-dir: %w; choose another directory", err)
+		return "", fmt.Errorf("--state-dir: %w; choose another directory", err)
 	}
 	// `down --purge` removes the directory, so it must be ours alone.
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return "", err
+	}
+	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == RestoreDir }) {
+		return "", fmt.Errorf("--state-dir %s: a restore in it was interrupted: run `slipway restore` again", dir)
 	}
 	if slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !leftover(e.Name()) }) {
-		return nil, fmt.Errorf("--state-dir %s is not empty and holds no plane: choose a new directory", dir)
+		return "", fmt.Errorf("--state-dir %s is not empty and holds no plane: choose a new directory", dir)
 	}
 	if err := statedir.CheckPrivate(dir); err != nil {
-		return nil, fmt.Errorf("--state-dir: %w", err)
+		return "", fmt.Errorf("--state-dir: %w", err)
 	}
-	i := &Instance{Dir: dir, New: true, Config: c}
-	return i, i.save()
+	return dir, nil
 }
 
 // Change is what may be chosen anew for a plane that is there. The zero value of
@@ -238,7 +255,7 @@ func (i *Instance) save() error {
 	if err != nil {
 		return err
 	}
-	return durable.Write(i.Path(configFile), append(data, '\n'), 0o600)
+	return durable.Write(i.Path(ConfigFile), append(data, '\n'), 0o600)
 }
 
 // Path of a file of the plane.

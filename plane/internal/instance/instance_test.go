@@ -192,7 +192,7 @@ func TestLockWaitsForTheHeirOfADeadCommand(t *testing.T) {
 
 func TestLockOfARemovedPlane(t *testing.T) {
 	i := newInstance(t)
-	if err := os.Remove(i.Path(configFile)); err != nil {
+	if err := os.Remove(i.Path(ConfigFile)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := i.Lock(); err == nil {
@@ -223,7 +223,7 @@ func TestRemoveMayBeCutOffAnywhere(t *testing.T) {
 	if err := os.MkdirAll(i.Dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{lockFile, durable.Temporary(configFile) + "123"} {
+	for _, name := range []string{lockFile, durable.Temporary(ConfigFile) + "123"} {
 		if err := os.WriteFile(i.Path(name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}

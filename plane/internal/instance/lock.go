@@ -70,7 +70,7 @@ func (i *Instance) lock(f *os.File) error {
 		}
 	}
 	// `down --purge` may have removed the directory just before.
-	if _, err := os.Stat(i.Path(configFile)); err != nil {
+	if _, err := os.Stat(i.Path(ConfigFile)); err != nil {
 		return fmt.Errorf("%s was removed by another command; run this one again", i.Dir)
 	}
 	// Only for the message to others, so a full disk must not stop `slipway down`.
