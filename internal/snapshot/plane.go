@@ -28,12 +28,22 @@ type Plane struct {
 	Service string `json:"service,omitempty"`
 	// Crashes of a plane of `slipway up` since that started it; nil when there were none.
 	Crashes *PlaneCrashes `json:"crashes,omitempty"`
+	// LastBackup is the last one that `slipway backup` made of it; nil when there is none.
+	LastBackup *PlaneBackup `json:"lastBackup,omitempty"`
 	// Unsupervised is true for a plane of `slipway up` whose supervisor has ended: nobody starts it
 	// again after a crash.
 	Unsupervised bool `json:"unsupervised,omitempty"`
 	// Context of the kubeconfig, of a management cluster that is not a plane of this
 	// machine.
 	Context string `json:"context,omitempty"`
+}
+
+// PlaneBackup is a backup of a plane.
+type PlaneBackup struct {
+	// Created is when its snapshot was taken.
+	Created time.Time `json:"created"`
+	// Path it was written to.
+	Path string `json:"path"`
 }
 
 // PlaneCrashes tells how often a plane ended by itself.

@@ -30,9 +30,10 @@ import (
 
 const metricsPage = "docs/metrics.md"
 
-// planeMetrics are in a module that this one may not import; plane/internal/capi holds
-// the row to what it serves.
-const planeMetrics = "| the plane | `slipway_plane_api_requests_total{provider,method,resource}` | counter | Requests to the management API by provider, HTTP method and resource. A watch counts when it begins. |\n"
+// planeMetrics are in a module that this one may not import; plane/internal/capi and plane/internal/serve register
+// them.
+const planeMetrics = "| the plane | `slipway_plane_last_backup_timestamp_seconds` | gauge | When the last backup of the plane was made; 0 when there is none. |\n" +
+	"| the plane | `slipway_plane_api_requests_total{provider,method,resource}` | counter | Requests to the management API by provider, HTTP method and resource. A watch counts when it begins. |\n"
 
 // The reference of the metrics is what the processes register, with their own words.
 func TestMetricsReference(t *testing.T) {

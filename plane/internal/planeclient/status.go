@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/management"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/network"
@@ -73,6 +74,11 @@ func planeStatus(inst *instance.Instance) (status.Plane, error) {
 		return status.Plane{}, err
 	}
 	plane := status.Plane{PID: holder.PID, Message: "starting", Unsupervised: holder.Unsupervised}
+	last, err := statedir.LastBackup(inst.Dir)
+	if err != nil {
+		return plane, err
+	}
+	plane.LastBackup = (*snapshot.PlaneBackup)(last)
 	crashed := ""
 	if seen.Count > 0 {
 		plane.Crashes = &status.PlaneCrashes{Count: seen.Count, Last: seen.Last, Reason: seen.What}

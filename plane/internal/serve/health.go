@@ -12,12 +12,28 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/slipway-dev/slipway/plane/internal/component"
+	"github.com/slipway-dev/slipway/plane/internal/statedir"
 	"github.com/slipway-dev/slipway/sdk/listener"
 )
+
+// backupAge is a metric of when the last backup of a plane was made.
+func backupAge(stateDir string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "slipway_plane_last_backup_timestamp_seconds",
+		Help: "When the last backup of the plane was made; 0 when there is none.",
+	}, func() float64 {
+		last, err := statedir.LastBackup(stateDir)
+		if err != nil || last == nil {
+			return 0
+		}
+		return float64(last.Created.Unix())
+	})
+}
 
 // health is the component that serves /healthz, /readyz, /metrics, /lifecycle/metrics,
 // /debug/pprof and /openapi/ on a unix socket. It starts first, so that

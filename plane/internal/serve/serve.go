@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/slipway-dev/slipway/internal/hookdocs"
 	"github.com/slipway-dev/slipway/plane/internal/capi"
@@ -46,6 +47,7 @@ func Run(ctx context.Context, opts Options) error {
 	if err != nil {
 		return errors.Join(err, lock.Release())
 	}
+	metrics.Registry.MustRegister(backupAge(opts.StateDir))
 	health := newHealth(statedir.Socket(opts.StateDir), stages, hooks)
 	first := []component.Component{health.component()}
 	if !collectorGiven() {

@@ -208,7 +208,7 @@ func (p *plane) health(t *testing.T) {
 		},
 		DisableKeepAlives: true,
 	}}
-	for path, want := range map[string]string{"/readyz": "ok", "/healthz": "ok", "/metrics": "controller_runtime_reconcile_total"} {
+	for path, want := range map[string]string{"/readyz": "ok", "/healthz": "ok", "/metrics": "slipway_plane_last_backup_timestamp_seconds 0"} {
 		// The group tells that it is ready just before the endpoint does.
 		eventually(t, path+" answers with "+want, func(context.Context) (bool, error) {
 			resp, err := client.Get("http://plane" + path)
