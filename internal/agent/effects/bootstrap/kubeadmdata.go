@@ -35,11 +35,8 @@ type KubeadmSettings struct {
 
 // ReadKubeadm returns what the files of bootstrap data say of the node.
 func ReadKubeadm(files []cloudconfig.File) KubeadmSettings {
-	found, ofNode := KubeadmSettings{}, configuration(files)
-	for _, f := range files {
-		if !ofNode(f) {
-			continue
-		}
+	found := KubeadmSettings{}
+	for _, f := range configuration(files) {
 		_, _ = editDocuments(f.Content, func(document map[string]any) bool {
 			registration, _ := document["nodeRegistration"].(map[string]any)
 			if name, _ := registration["name"].(string); name != "" {
@@ -57,30 +54,34 @@ func ReadKubeadm(files []cloudconfig.File) KubeadmSettings {
 	return found
 }
 
-// configDirectory is where Cluster API's bootstrap provider writes the configuration of the kubeadm that it
-// runs (bootstrap/kubeadm/pkg/cloudinit).
-const configDirectory = "/run/kubeadm"
+// configPaths are where Cluster API's bootstrap provider writes the configuration of the kubeadm that it runs
+// (bootstrap/kubeadm/pkg/cloudinit), after the files of users.
+var configPaths = []string{"/run/kubeadm/kubeadm.yaml", "/run/kubeadm/kubeadm-join-config.yaml"}
 
-// configuration says which files configure the kubeadm that makes the node. Others with documents of kubeadm are
-// for what else users do with it, as an upload of another configuration; they count where no file is in its place.
-func configuration(files []cloudconfig.File) func(cloudconfig.File) bool {
-	inPlace := func(f cloudconfig.File) bool {
-		return path.Dir(path.Clean(f.Path)) == configDirectory && len(documentsOf(f.Content)) > 0
+// configuration returns the files that configure the kubeadm that makes the node: the last one at the bootstrap
+// provider's paths. Others with documents of kubeadm are for what else users do with it, such as uploading another
+// configuration; they count where no file is at these paths.
+func configuration(files []cloudconfig.File) []*cloudconfig.File {
+	var all []*cloudconfig.File
+	for i := range slices.Backward(files) {
+		f := &files[i]
+		if slices.Contains(configPaths, path.Clean(f.Path)) && len(documentsOf(f.Content)) > 0 {
+			return []*cloudconfig.File{f}
+		}
+		all = append(all, f)
 	}
-	if slices.ContainsFunc(files, inPlace) {
-		return inPlace
-	}
-	return func(cloudconfig.File) bool { return true }
+	slices.Reverse(all)
+	return all
 }
 
-// extraArg is a flag of the kubelet: a map up to kubeadm.k8s.io/v1beta3, a list since.
+// extraArg is a flag of the kubelet: a map up to kubeadm.k8s.io/v1beta3, a list since, whose last one counts.
 func extraArg(registration map[string]any, name string) string {
 	switch args := registration["kubeletExtraArgs"].(type) {
 	case map[string]any:
 		value, _ := args[name].(string)
 		return value
 	case []any:
-		for _, arg := range args {
+		for _, arg := range slices.Backward(args) {
 			if arg, _ := arg.(map[string]any); arg["name"] == name {
 				value, _ := arg["value"].(string)
 				return value
@@ -94,12 +95,8 @@ func extraArg(registration map[string]any, name string) string {
 // data leaves them open: kubeadm would take them from what the host says at that moment. Either may be
 // empty to leave it so.
 func CompleteKubeadm(files []cloudconfig.File, name string, advertise netip.Addr) ([]cloudconfig.File, error) {
-	completed, ofNode := make([]cloudconfig.File, 0, len(files)), configuration(files)
-	for _, f := range files {
-		if !ofNode(f) {
-			completed = append(completed, f)
-			continue
-		}
+	completed := slices.Clone(files)
+	for _, f := range configuration(completed) {
 		content, err := editDocuments(withInitConfiguration(f.Content), func(document map[string]any) bool {
 			changed := name != "" && fillIn(document, name, "nodeRegistration", "name")
 			endpoint := []string{"localAPIEndpoint", "advertiseAddress"}
@@ -115,7 +112,6 @@ func CompleteKubeadm(files []cloudconfig.File, name string, advertise netip.Addr
 			return nil, fmt.Errorf("%s: %w", f.Path, err)
 		}
 		f.Content = content
-		completed = append(completed, f)
 	}
 	return completed, nil
 }

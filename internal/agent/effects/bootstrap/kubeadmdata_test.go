@@ -40,6 +40,7 @@ func TestRead(t *testing.T) {
 		want KubeadmSettings
 	}{
 		"init": {initData, KubeadmSettings{NodeIP: "::"}}, "join": {joinData, KubeadmSettings{HostnameOverride: "other"}}, "set": {setData, KubeadmSettings{Name: "mine"}},
+		"the last flag":  {strings.Replace(initData, `[{`, `[{name: node-ip, value: 10.0.0.9}, {`, 1), KubeadmSettings{NodeIP: "::"}},
 		"something else": {"kind: InitConfiguration\nnodeRegistration: {name: no}\n", KubeadmSettings{}}, "no YAML": {"kubeadm.k8s.io/ {", KubeadmSettings{}},
 	} {
 		if got := ReadKubeadm(filesOf(c.data)); got != c.want {
@@ -56,6 +57,7 @@ func TestKubeadmDocumentsOfUsers(t *testing.T) {
 		{Path: "/etc/kubernetes/upload.yaml", Content: []byte("apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n")},
 		{Path: "/usr/local/bin/again", Content: []byte("#!/bin/sh\nkubeadm init phase upload-config all --config /dev/stdin <<EOF\n---\n" + initData + "---\nEOF\n")},
 		{Path: "/run/kubeadm/more/config.yaml", Content: []byte(setData)},
+		{Path: "/run/kubeadm/upload.yaml", Content: []byte(setData)},
 	}
 	ours := cloudconfig.File{Path: "/run//kubeadm/kubeadm-join-config.yaml", Content: []byte(joinCPData)}
 	for name, at := range map[string]int{"before": 0, "after": len(users)} {
@@ -71,6 +73,16 @@ func TestKubeadmDocumentsOfUsers(t *testing.T) {
 			if changed := string(f.Content) != string(files[i].Content); changed != (f.Path == ours.Path) {
 				t.Errorf("%s: %s is changed: %t\n%s", name, f.Path, changed, f.Content)
 			}
+		}
+	}
+	// The bootstrap provider's file is the last one; a user's at one of its paths is overwritten, or of no use.
+	for _, at := range configPaths {
+		files := []cloudconfig.File{{Path: at, Content: []byte(setData)}, ours}
+		if got := ReadKubeadm(files); got != (KubeadmSettings{}) {
+			t.Errorf("with a user's %s they say %+v of the node", at, got)
+		}
+		if completed, err := CompleteKubeadm(files, "node-1", netip.Addr{}); err != nil || string(completed[0].Content) != setData || string(completed[1].Content) == joinCPData {
+			t.Errorf("with a user's %s: %v\n%s", at, err, completed)
 		}
 	}
 	if got := ReadKubeadm(users[:1]); got.Name != "mine" {
