@@ -7,8 +7,8 @@ const (
 	// HostClusterEndpointMissingReason means that there is no endpoint. Set
 	// spec.controlPlaneEndpoint.host, as the message says.
 	HostClusterEndpointMissingReason = "EndpointMissing"
-	// HostClusterEndpointInvalidReason means that hosts cannot hold the endpoint, since it is
-	// not an IP address. Create the Cluster anew with one, or with endpoint type External.
+	// HostClusterEndpointInvalidReason means that hosts cannot hold the endpoint, which is
+	// not an IP address, or not the one of the Cluster. Create the Cluster anew, as the message says.
 	HostClusterEndpointInvalidReason = "EndpointInvalid"
 	// HostClusterEndpointOfHostReason means that the endpoint is the address of the host in the
 	// message: it would move away from that host. Create the Cluster anew with an address that no

@@ -10,8 +10,8 @@ import (
 var _ = register(Check{
 	Layer:  ControlPlane,
 	Name:   "EndpointRefused",
-	Means:  "no host can hold the endpoint of a new cluster: it is a host's own address, another cluster has it, or it is none that other machines reach; its machines claim no host",
-	Remedy: "Create the Cluster anew with an unused address of the hosts' network, as the message says.",
+	Means:  "no host can hold the endpoint of a new cluster: it is a host's own address, another cluster has it, it is none that other machines reach, or the Cluster has another one; its machines claim no host",
+	Remedy: "Create the Cluster anew, as the message says.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.HostClusters, func(c *infrav1.HostCluster) (Finding, bool) {
 			refused := condition(c.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionFalse,

@@ -3,6 +3,7 @@ package hostcluster
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -34,12 +35,16 @@ const DefaultPort = 6443
 // Reconciler reconciles HostClusters.
 type Reconciler struct {
 	Client client.Client
-	// APIReader reads control planes, which the cache does not hold.
+	// APIReader reads control planes, which the cache does not hold, and the endpoints of other clusters.
 	APIReader client.Reader
 	Recorder  events.EventRecorder
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
+
+	// provisioning is held from when the endpoints of other clusters are read until the one of a new cluster is
+	// written: of two that come at the same time, the second one sees the first.
+	provisioning sync.Mutex
 }
 
 // scope holds what the phases saw in one reconcile.
@@ -82,6 +87,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, hostCluster); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
+	}
+	if !provisioned(hostCluster) {
+		r.provisioning.Lock()
+		defer r.provisioning.Unlock()
 	}
 	s := &scope{hostCluster: hostCluster, cluster: cluster}
 	known := true
@@ -142,11 +151,10 @@ func (r *Reconciler) delete(ctx context.Context, s *scope) error {
 
 // markProvisioned tells core to go on. It is never taken back.
 func (r *Reconciler) markProvisioned(_ context.Context, s *scope) error {
-	provisioned := &s.hostCluster.Status.Initialization.Provisioned
-	if s.problem != nil || ptr.Deref(*provisioned, false) {
+	if s.problem != nil || provisioned(s.hostCluster) {
 		return nil
 	}
-	*provisioned = ptr.To(true)
+	s.hostCluster.Status.Initialization.Provisioned = ptr.To(true)
 	endpoint := s.hostCluster.Spec.ControlPlaneEndpoint
 	r.Recorder.Eventf(s.hostCluster, nil, "Normal", "Provisioned", "Provision", "The control plane will answer at %s", endpoint.String())
 	return nil

@@ -143,7 +143,7 @@ func (s *scope) awaitControlPlane(err error, what string) error {
 		return fmt.Errorf("get %s: %w", what, err)
 	}
 	s.requeueAfter = controlPlaneRetry
-	if s.problem == nil && !ptr.Deref(s.hostCluster.Status.Initialization.Provisioned, false) {
+	if s.problem == nil && !provisioned(s.hostCluster) {
 		s.problem = &problem{infrav1.HostClusterWaitingForControlPlaneReason, fmt.Sprintf("Waiting for %s, which says where control planes may be", what)}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package hostcluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -24,15 +25,27 @@ type problem struct{ reason, message string }
 // ensureEndpoint completes the endpoint and checks it. Nothing is allocated here:
 // only the user knows which address of the network is free.
 func (r *Reconciler) ensureEndpoint(_ context.Context, s *scope) error {
-	endpoint := &s.hostCluster.Spec.ControlPlaneEndpoint
-	if endpoint.IsZero() {
-		*endpoint = s.cluster.Spec.ControlPlaneEndpoint
+	endpoint, known := &s.hostCluster.Spec.ControlPlaneEndpoint, s.cluster.Spec.ControlPlaneEndpoint
+	endpoint.Host = cmp.Or(endpoint.Host, known.Host)
+	if endpoint.Port == 0 && sameAddress(endpoint.Host, known.Host) {
+		endpoint.Port = known.Port
 	}
-	if endpoint.Host != "" && endpoint.Port == 0 {
+	if endpoint.Port == 0 && endpoint.Host != "" {
 		endpoint.Port = DefaultPort
 	}
-	s.problem = checkEndpoint(s.hostCluster.Spec)
+	s.problem = cmp.Or(checkEndpoint(s.hostCluster.Spec), refuseOther(s))
 	return nil
+}
+
+// refuseOther returns what is wrong with an endpoint that is not the Cluster's, where that has one: kubeadm and
+// every kubeconfig use the Cluster's, and the hosts would hold another address, or serve at another port.
+func refuseOther(s *scope) *problem {
+	endpoint, known := s.hostCluster.Spec.ControlPlaneEndpoint, s.cluster.Spec.ControlPlaneEndpoint
+	if !heldByHosts(s.hostCluster) || provisioned(s.hostCluster) || !known.IsValid() || sameAddress(endpoint.Host, known.Host) && endpoint.Port == known.Port {
+		return nil
+	}
+	return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint is %s, and that of Cluster %s is %s, which kubeadm and clients use: "+
+		"create the Cluster anew with one endpoint, set in the HostCluster alone", endpoint.String(), s.cluster.Name, known.String())}
 }
 
 // checkEndpoint returns what is wrong with an endpoint, or nil.
@@ -65,7 +78,7 @@ func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
 func (r *Reconciler) refuseHostAddress(_ context.Context, s *scope) error {
 	endpoint := s.hostCluster.Spec.ControlPlaneEndpoint.Host
 	external := s.hostCluster.Spec.Endpoint.Type == infrav1.EndpointExternal
-	if s.problem != nil || external || ptr.Deref(s.hostCluster.Status.Initialization.Provisioned, false) {
+	if s.problem != nil || external || provisioned(s.hostCluster) {
 		return nil
 	}
 	for i := range s.hosts {
@@ -80,19 +93,19 @@ func (r *Reconciler) refuseHostAddress(_ context.Context, s *scope) error {
 	return nil
 }
 
-// refuseSharedEndpoint finds an endpoint that another cluster of the namespace has, before any machine
+// refuseSharedEndpoint finds an endpoint that another cluster of the namespace has, live, before any machine
 // claims a host: each of the two would add the address during an election of the other. The cluster
 // that came first keeps it, and so does one that has hosts, as after a move. Clusters of other
 // namespaces are those of other tenants, who must not be able to keep this one from being made.
 func (r *Reconciler) refuseSharedEndpoint(ctx context.Context, s *scope) error {
-	if s.problem != nil || !heldByHosts(s.hostCluster) || ptr.Deref(s.hostCluster.Status.Initialization.Provisioned, false) ||
+	if s.problem != nil || !heldByHosts(s.hostCluster) || provisioned(s.hostCluster) ||
 		slices.ContainsFunc(s.hosts, func(h infrav1.Host) bool {
 			return host.OfControlPlane(&h) && h.Spec.Claim.ClusterName == s.cluster.Name
 		}) {
 		return nil
 	}
 	all := &infrav1.HostClusterList{}
-	if err := r.Client.List(ctx, all, client.InNamespace(s.hostCluster.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.APIReader.List(ctx, all, client.InNamespace(s.hostCluster.Namespace)); err != nil {
 		return fmt.Errorf("list the other clusters of the namespace: %w", err)
 	}
 	for i := range all.Items {
@@ -111,11 +124,16 @@ func sharesEndpoint(hostCluster, other *infrav1.HostCluster) bool {
 
 // comesBefore says which of two clusters keeps the endpoint, the same for both.
 func comesBefore(other, hostCluster *infrav1.HostCluster) bool {
-	if ptr.Deref(other.Status.Initialization.Provisioned, false) {
+	if provisioned(other) {
 		return true
 	}
 	order := other.CreationTimestamp.Compare(hostCluster.CreationTimestamp.Time)
 	return order < 0 || order == 0 && other.Name < hostCluster.Name
+}
+
+// provisioned says that core was told to go on with the endpoint.
+func provisioned(hostCluster *infrav1.HostCluster) bool {
+	return ptr.Deref(hostCluster.Status.Initialization.Provisioned, false)
 }
 
 // heldByHosts says whether the hosts of the cluster have its endpoint, not a load balancer.

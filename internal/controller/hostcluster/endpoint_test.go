@@ -32,7 +32,15 @@ func TestEndpointIsCompleted(t *testing.T) {
 		"complete":                  {spec: endpoint("10.0.0.1", 7443), want: endpoint("10.0.0.1", 7443)},
 		"without a port":            {spec: endpoint("fd00::1", 0), want: endpoint("fd00::1", 6443)},
 		"of the Cluster":            {cluster: endpoint("10.0.0.2", 8443), want: endpoint("10.0.0.2", 8443)},
-		"of the spec first":         {spec: endpoint("10.0.0.1", 7443), cluster: endpoint("10.0.0.2", 8443), want: endpoint("10.0.0.1", 7443)},
+		"of both":                   {spec: endpoint("10.0.0.1", 7443), cluster: endpoint("10.0.0.1", 7443), want: endpoint("10.0.0.1", 7443)},
+		"of both, in other words":   {spec: endpoint("fd00::1", 7443), cluster: endpoint("FD00:0::1", 7443), want: endpoint("fd00::1", 7443)},
+		"the Cluster's port":        {spec: endpoint("fd00::1", 0), cluster: endpoint("FD00:0::1", 7443), want: endpoint("fd00::1", 7443)},
+		"the Cluster's host":        {spec: endpoint("", 8443), cluster: endpoint("10.0.0.2", 0), want: endpoint("10.0.0.2", 8443)},
+		"another host":              {spec: endpoint("10.0.0.1", 8443), cluster: endpoint("10.0.0.2", 8443), want: endpoint("10.0.0.1", 8443), reason: infrav1.HostClusterEndpointInvalidReason, says: "is 10.0.0.1:8443, and that of Cluster c1 is 10.0.0.2:8443"},
+		"another port":              {spec: endpoint("10.0.0.2", 6443), cluster: endpoint("10.0.0.2", 8443), want: endpoint("10.0.0.2", 6443), reason: infrav1.HostClusterEndpointInvalidReason, says: "with one endpoint"},
+		"a name in the Cluster":     {spec: endpoint("10.0.0.1", 6443), cluster: endpoint("api.example", 6443), want: endpoint("10.0.0.1", 6443), reason: infrav1.HostClusterEndpointInvalidReason, says: "api.example:6443"},
+		"another one, provisioned":  {spec: endpoint("10.0.0.1", 7443), cluster: endpoint("10.0.0.2", 8443), provisioned: true, want: endpoint("10.0.0.1", 7443)},
+		"another one of a balancer": {spec: endpoint("10.0.0.1", 7443), cluster: endpoint("10.0.0.2", 8443), kind: external, want: endpoint("10.0.0.1", 7443)},
 		"none":                      {reason: infrav1.HostClusterEndpointMissingReason, says: "unused IP address"},
 		"only a port":               {spec: endpoint("", 8443), want: endpoint("", 8443), reason: infrav1.HostClusterEndpointMissingReason, says: "unused IP address"},
 		"none of a load balancer":   {kind: external, reason: infrav1.HostClusterEndpointMissingReason, says: "your load balancer"},
@@ -167,7 +175,7 @@ func TestSharedEndpoint(t *testing.T) {
 					h.Spec.Claim = &infrav1.HostClaim{ClusterName: tc.claimed, ControlPlane: ptr.To(!tc.worker)}
 				})}
 			}
-			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(other).Build()}
+			r := &Reconciler{APIReader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(other).Build()}
 			if err := r.refuseSharedEndpoint(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
