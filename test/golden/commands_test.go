@@ -102,7 +102,7 @@ var (
 	lookedAt   = regexp.MustCompile(`("time": )"[^"]+"`)
 	goVersion  = regexp.MustCompile(`("(?:go|platform|slipway)": )"[^"]+"`)
 	age        = regexp.MustCompile(`\b(since|for) \d+[smhdy]\w*`)
-	ages       = regexp.MustCompile(`  +(?:\d+[smhdy]){1,2}(  |$)`)
+	ages       = regexp.MustCompile(`(?m)  +(?:\d+[smhdy]){1,2}(  |$)`)
 	padding    = regexp.MustCompile(`  +`)
 	trailing   = regexp.MustCompile(`(?m)[ \t]+$`)
 	kubeconfig = regexp.MustCompile(regexp.QuoteMeta(os.TempDir()) + `/[^ "]+/kubeconfig`)
