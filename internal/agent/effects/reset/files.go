@@ -194,7 +194,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 			return c.files(homes)
 		},
 		adopted: func(name, _ string, _ []netip.Prefix) bool { return ofAdopted(name) },
-		own: func(ch change, _, _ entries) bool {
+		own: func(ch change, before, now entries) bool {
 			p, _ := placeOf(ch.name)
 			switch {
 			case written[ch.name]:
@@ -212,7 +212,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 			case p.plugin:
 				return false
 			}
-			return packages.own(ctx, c, ch)
+			return packages.own(ctx, c, ch, before, now)
 		},
 		inside: func(name string, came func(string) bool) bool { return came(path.Dir(name)) },
 		mine:   func(ch change) bool { return rec.puttableBack(state, ch) },

@@ -24,7 +24,9 @@ type packageFiles struct {
 	// before is the record of the host; versions are those of now.
 	before   *record
 	versions map[string]string
-	// sums are the MD5 sums of files, listed all paths, by dpkg.
+	// wanted are the paths that changed, and those that links lead to which did. Of them alone, sums are the MD5 sums by dpkg, and
+	// listed those that it has.
+	wanted map[string]bool
 	sums   map[string]string
 	listed map[string]bool
 	// certificates are those that packages and the operator have the system trust.
@@ -34,8 +36,8 @@ type packageFiles struct {
 // own says whether a change is that of a package. Units are not: whoever enables one changes what
 // runs. Neither are mode, owner and attributes of a file that was there, nor one that came and others may
 // change.
-func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change) bool {
-	p.once.Do(func() { p.read(c) })
+func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change, before, now entries) bool {
+	p.once.Do(func() { p.read(c, before, now) })
 	if strings.HasPrefix(ch.name, packageLists+"/") {
 		// dpkg writes the list of a package again when another package gets one of its files.
 		return strings.HasSuffix(ch.name, ".list") || p.changed(packageOf(ch.name))
@@ -143,7 +145,7 @@ func (p *packageFiles) changed(pkg string) bool {
 
 // believed says whether a list of a package may tell which files it brings: one that changed without the package was written by somebody
 // else, as was one of a package that dpkg does not have.
-func (p *packageFiles) believed(c Cleaner, list string) bool {
+func (p *packageFiles) believed(list string, now entries) bool {
 	if p.before == nil || p.before.Packages == nil {
 		return true
 	}
@@ -151,16 +153,20 @@ func (p *packageFiles) believed(c Cleaner, list string) bool {
 	if p.changed(pkg) {
 		return p.versions[pkg] != ""
 	}
-	now := entries{}
-	if err := c.walk(place{path: list}, now); err != nil {
-		return false
-	}
 	return now[list] == p.before.Traces[kindFile][list]
 }
 
-// read reads what dpkg knows: configuration files from its status, others from the lists of sums.
-func (p *packageFiles) read(c Cleaner) {
-	p.sums, p.listed = map[string]string{}, map[string]bool{}
+// read reads what dpkg knows of what changed: configuration files from its status, others from the lists of sums.
+func (p *packageFiles) read(c Cleaner, before, now entries) {
+	p.wanted, p.sums, p.listed = map[string]bool{}, map[string]string{}, map[string]bool{}
+	for name, is := range now {
+		if before[name] != is {
+			p.wanted[name] = true
+			if target, link := strings.CutPrefix(is, "link "); link {
+				p.wanted[absolute(name, target)] = true
+			}
+		}
+	}
 	configuration := map[string][][2]string{}
 	p.versions = c.packageVersions(func(pkg, file, sum string) { configuration[pkg] = append(configuration[pkg], [2]string{file, sum}) })
 	for pkg, files := range configuration {
@@ -170,38 +176,38 @@ func (p *packageFiles) read(c Cleaner) {
 			}
 		}
 	}
-	p.eachList(c, ".md5sums", func(line string) {
-		if sum, name, ok := strings.Cut(line, "  "); ok {
+	lists, _ := filepath.Glob(c.Root.Path(packageLists + "/*"))
+	for _, at := range lists {
+		list, extension := strings.TrimPrefix(at, string(c.Root)), filepath.Ext(at)
+		if extension != ".md5sums" && extension != ".list" || !p.believed(list, now) {
+			continue
+		}
+		c.eachLine(list, func(line string) {
+			sum, file := "", line
+			if extension == ".md5sums" {
+				sum, file, _ = strings.Cut(line, "  ")
+				file = "/" + file
+			}
 			// On a system where /lib is a link, packages list the files of /usr/lib there.
-			for _, name := range []string{"/" + name, "/usr/" + name} {
-				if recorded(name) {
+			for _, name := range []string{file, "/usr" + file} {
+				switch {
+				case !p.wanted[name]:
+				case extension == ".list":
+					p.listed[name] = true
+				default:
 					p.sums[name] = sum
 				}
 			}
-		}
-	})
-	p.eachList(c, ".list", func(line string) {
-		for _, name := range []string{line, "/usr" + line} {
-			if recorded(name) {
-				p.listed[name] = true
-			}
-		}
-	})
-}
-
-// eachList calls f with each line of the lists that are believed.
-func (p *packageFiles) eachList(c Cleaner, extension string, f func(line string)) {
-	lists, _ := filepath.Glob(c.Root.Path(packageLists + "/*" + extension))
-	for _, list := range lists {
-		if name := strings.TrimPrefix(list, string(c.Root)); p.believed(c, name) {
-			c.eachLine(name, f)
-		}
+		})
 	}
 }
 
-func recorded(name string) bool {
-	_, ok := placeOf(name)
-	return ok
+// absolute is where a link leads to.
+func absolute(link, target string) string {
+	if filepath.IsAbs(target) {
+		return target
+	}
+	return filepath.Join(filepath.Dir(link), target)
 }
 
 func (c Cleaner) eachLine(name string, f func(string)) {
@@ -260,19 +266,11 @@ func openToOthers(mode string) bool {
 // leads to what a package has.
 func (p *packageFiles) chosen(ctx context.Context, c Cleaner, name, target string) bool {
 	const alternatives = "/etc/alternatives/"
-	if !filepath.IsAbs(target) {
-		target = filepath.Join(filepath.Dir(name), target)
-	}
-	if strings.HasPrefix(target, alternatives) {
+	if target = absolute(name, target); strings.HasPrefix(target, alternatives) {
 		return true // which is compared itself
 	}
 	if script, _ := filepath.Match("/etc/rc?.d/*", name); !script && !strings.HasPrefix(name, alternatives) {
 		return false
 	}
-	if p.listed[target] {
-		return true
-	}
-	found := false
-	p.eachList(c, ".list", func(line string) { found = found || line == target || "/usr"+line == target })
-	return found || c.ofRPM(ctx, target)
+	return p.listed[target] || c.ofRPM(ctx, target)
 }

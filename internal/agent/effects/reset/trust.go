@@ -27,9 +27,7 @@ func (p *packageFiles) trusted(c Cleaner, ch change) (trusted, is bool) {
 		return false, false
 	}
 	if target, link := strings.CutPrefix(ch.now, "link "); link {
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(ch.name), target)
-		}
+		target = absolute(ch.name, target)
 		return below(trustSources, target) || below(trustMade, target), true
 	}
 	content, err := c.Root.ReadFile(ch.name)
