@@ -62,8 +62,11 @@ func (c Cleaner) walk(p place, found entries) error {
 		return nil
 	}
 	return filepath.WalkDir(at, func(file string, d fs.DirEntry, err error) error {
-		rest := strings.TrimPrefix(file, at)
-		name := p.path + rest
+		rest := strings.TrimPrefix(strings.TrimPrefix(file, at), "/")
+		name := p.path
+		if rest != "" {
+			name = strings.TrimSuffix(p.path, "/") + "/" + rest
+		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // it went meanwhile
 		}
@@ -143,7 +146,7 @@ func rankOf(name string) int {
 func (c Cleaner) contents(files entries) (map[string][]byte, error) {
 	var candidates []candidate
 	for name, is := range files {
-		if _, read := contentOf(is); !read || strings.HasPrefix(name, "/usr/lib/") || strings.HasPrefix(name, packageLists+"/") || below(trustMade, name) || below(trustSources, name) {
+		if sum, read := contentOf(is); !read || sum == unread || strings.HasPrefix(name, "/usr/lib/") || strings.HasPrefix(name, packageLists+"/") || below(trustMade, name) || below(trustSources, name) {
 			continue // a package has those of /usr, and brings its lists; certificates are made of others
 		}
 		if mode, _, _ := strings.Cut(strings.TrimPrefix(is, "file "), " "); len(mode) >= 3 && mode[len(mode)-1] >= '4' {
@@ -201,6 +204,8 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 				return true // it has a trace of its own
 			case !rec.has(p), ch.before != "" && rec.same(ch.before, ch.now):
 				return true
+			case p.only && ch.before == "" && strings.HasPrefix(ch.now, "file "):
+				return true // the first account of its kind came
 			case ofAgent(ch.name):
 				// The operator changes it, and an update; what a bootstrap changes it is no word of theirs.
 				made, known := madeOf(state, ch.name)
@@ -269,6 +274,8 @@ func (r *record) puttableBack(state journal.State, ch change) bool {
 	p, _ := placeOf(ch.name)
 	_, kept := r.content(ch)
 	switch {
+	case ch.name == "/":
+		return false // it has no directory in which it could be given back
 	case p.plugin:
 		return ch.before == "" || kept && !p.added
 	case ch.before == "" && strings.HasPrefix(ch.now, "dir ") && !p.shallow:

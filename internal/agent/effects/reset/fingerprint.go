@@ -69,6 +69,8 @@ func describeAs(file string, d fs.DirEntry, p place) (string, error) {
 	switch {
 	case mode.IsDir():
 		return "dir " + who + " " + attributes, nil
+	case p.only:
+		return "file " + who + " " + unread + " " + attributes, nil
 	case (is.Size > maxDigested || p.sized) && !p.whole:
 		// Whoever changes it can set the one time back, but not the other.
 		return fmt.Sprintf("file %s %d bytes of %d %d %s", who, is.Size, is.Mtim.Nano(), is.Ctim.Nano(), attributes), nil
@@ -141,6 +143,9 @@ func modeOf(mode uint32) fs.FileMode {
 	}
 	return is | fs.ModeIrregular
 }
+
+// unread stands for the content of a file of which it does not count.
+const unread = "any"
 
 // plain is a file or directory without attributes.
 const plain = "-"

@@ -15,10 +15,13 @@ import (
 const kubectlHome = ".kube"
 
 // ofLogins are, below a home directory, what a login runs, whom it lets in besides the keys, and what it may use.
-var ofLogins = []string{
+var ofLogins = append([]string{
 	".profile", ".bashrc", ".bash_profile", kubectlHome, ".docker", ".config/systemd", ".ssh", ".bash_login", ".bash_logout", ".zshrc", ".zshenv", ".zprofile", ".zlogin",
 	".pam_environment", ".rhosts", ".shosts", ".k5login", ".forward",
-}
+}, moreOfLogins...)
+
+// moreOfLogins are those that records have since version 5: distributions' own files read them, or look there for programs first.
+var moreOfLogins = []string{".bash_aliases", ".bashrc.d", ".local/bin", "bin", ".config/environment.d", ".config/fish", ".local/share/systemd"}
 
 // unrecordedOfLogins are those that are not looked at: keys are compared key by key, see the package logins, ssh adds to the
 // hosts that it knows, and kubectl reads again what it has cached.
@@ -39,8 +42,8 @@ func inLogin(name string) (string, bool) {
 	return "", false
 }
 
-// hidden says whether a name of the path begins with a dot, as all of ofLogins do, and few others.
-func hidden(name string) bool { return strings.Contains(name, "/.") }
+// hidden says whether a name of the path begins with a dot, as those of ofLogins but one do, and few others.
+func hidden(name string) bool { return strings.Contains(name, "/.") || strings.Contains(name, "/bin") }
 
 // homePlaces are those in home directories of users.
 func homePlaces(homes []string) (all []place) {
@@ -63,6 +66,9 @@ func homePlaceOf(name string) (found place, ok bool) {
 		for _, of := range ofLogins {
 			if home, is := strings.CutSuffix(dir, "/"+of); is && home != "" {
 				found, ok = place{path: dir, home: home, since: 4}, true
+				if slices.Contains(moreOfLogins, of) {
+					found.since = 5
+				}
 			}
 		}
 	}

@@ -573,7 +573,7 @@ func TestWhatIsNoChangeOfTheMachine(t *testing.T) {
 			if err := os.Truncate(h.Root.Path("/usr/local/lib/large"), 33<<20); err != nil {
 				t.Fatal(err)
 			}
-			mkdir(t, h, "/etc/alternatives", "/usr/share/polkit-1/rules.d", "/usr/share/dbus-1/system-services", "/var/lib/cloud/scripts/per-boot", "/run/systemd/system.control", "/root/.kube")
+			mkdir(t, h, "/sys", "/etc/alternatives", "/usr/share/polkit-1/rules.d", "/usr/share/dbus-1/system-services", "/var/lib/cloud/scripts/per-boot", "/run/systemd/system.control", "/root/.kube")
 			baseline := recorded(t, h)
 			c.change(t, h)
 			left, err := h.Executor.Verify(t.Context(), journal.State{Baseline: baseline, Made: map[string]string{}})

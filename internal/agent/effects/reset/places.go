@@ -31,7 +31,7 @@ type place struct {
 	added bool
 	// sized: of its files the sizes and times count, as they are large and many.
 	sized bool
-	// only the directory itself, or with its entries.
+	// only the directory itself, or with its entries; of a file, only who may do what with it.
 	only, shallow bool
 	// whole: contents are read whatever the size of the file.
 	whole bool
@@ -49,11 +49,16 @@ var places = slices.Concat(
 	[]place{{path: "/usr/libexec/kubernetes", plugin: true}},
 	// containerd runs plugins of its Node Resource Interface when it starts.
 	[]place{{path: "/opt/nri", plugin: true}, {path: "/etc/nri", plugin: true}},
+	// It finds programs in /opt/containerd before others, and mounts and runs what descriptions of devices say.
+	[]place{{path: "/opt/containerd", plugin: true, since: 5}, {path: "/etc/cdi", plugin: true, since: 5}, {path: "/run/cdi", plugin: true, since: 5}},
 	// It runs network plugins for each pod.
 	[]place{{path: "/opt/cni", plugin: true, added: true}, {path: "/etc/cni", plugin: true}},
 	pluginPlaces,
 	// Data of pods and of storage is made beside what the distribution has.
-	[]place{{path: "/opt", shallow: true, added: true}, {path: "/srv", shallow: true, added: true}, {path: "/var/lib", shallow: true, added: true}},
+	[]place{
+		{path: "/opt", shallow: true, added: true}, {path: "/srv", shallow: true, added: true}, {path: "/var/lib", shallow: true, added: true},
+		{path: "/", shallow: true, added: true, since: 5}, {path: "/mnt", shallow: true, added: true, since: 5}, {path: "/var", shallow: true, added: true, since: 5},
+	},
 	// What plugins write into directories of the system: Cilium has the filter of source addresses off.
 	[]place{{path: "/etc/sysctl.d/99-zzz-override_cilium.conf", plugin: true}, {path: "/etc/openvswitch", plugin: true}, {path: "/etc/ovn", plugin: true}, {path: "/etc/calico", plugin: true}},
 	// What the system starts, and what it trusts.
@@ -68,7 +73,7 @@ var places = slices.Concat(
 	ofRoot(),
 	// Who may write to directories of which only some entries are looked at.
 	[]place{
-		{path: "/usr", only: true, since: 1}, {path: "/var", only: true, since: 1}, {path: "/root", only: true, since: 1}, {path: "/home", only: true, since: 1},
+		{path: "/usr", only: true, since: 1}, {path: "/root", only: true, since: 1}, {path: "/home", only: true, since: 1},
 		{path: "/run", only: true, since: 1}, {path: "/tmp", only: true, since: 1}, {path: "/var/tmp", only: true, since: 1}, {path: "/var/log", only: true, since: 1},
 		{path: "/usr/lib", only: true, since: 1}, {path: "/usr/share", only: true, since: 1}, {path: "/var/spool", only: true, since: 1}, {path: "/boot", only: true, since: 1},
 		{path: "/etc/sudoers.d", only: true, since: 1},
@@ -86,14 +91,33 @@ var places = slices.Concat(
 	},
 	// Settings of systemd and the kernel's tools until the next boot.
 	[]place{{path: "/run/systemd/system.control", since: 3}, {path: "/run/systemd/network", since: 3}, {path: "/run/modprobe.d", since: 3}, {path: "/run/sysctl.d", since: 3}, {path: "/run/systemd/resolve/netif", since: 4}},
+	[]place{
+		{path: "/run/systemd/system.conf.d", since: 5}, {path: "/run/systemd/user.conf.d", since: 5}, {path: "/run/systemd/journald.conf.d", since: 5}, {path: "/run/systemd/logind.conf.d", since: 5},
+		{path: "/run/systemd/resolved.conf.d", since: 5}, {path: "/run/systemd/timesyncd.conf.d", since: 5}, {path: "/run/systemd/networkd.conf.d", since: 5}, {path: "/run/NetworkManager/conf.d", since: 5},
+		{path: "/run/netplan", since: 5}, {path: "/run/modules-load.d", since: 5}, {path: "/run/binfmt.d", since: 5}, {path: "/run/sysusers.d", since: 5}, {path: "/run/polkit-1", since: 5},
+		// A shutdown that is to come, and who may log in until then.
+		{path: "/run/systemd/shutdown", since: 5}, {path: "/run/nologin", since: 5},
+	},
+	// What systemd lays over /usr and /etc, and containers that other engines start again with each boot.
+	[]place{
+		{path: "/var/lib/extensions", sized: true, since: 5}, {path: "/var/lib/confexts", sized: true, since: 5}, {path: "/run/extensions", sized: true, since: 5}, {path: "/run/confexts", sized: true, since: 5},
+		{path: "/usr/share/containers", since: 5}, {path: "/var/lib/docker/containers", shallow: true, added: true, since: 5}, {path: "/var/lib/containers/storage/overlay-containers", shallow: true, added: true, since: 5},
+	},
+	// Accounts are compared one by one: of their files, who may read and change them.
+	[]place{
+		{path: "/etc/passwd", only: true, since: 5}, {path: "/etc/shadow", only: true, since: 5}, {path: "/etc/group", only: true, since: 5}, {path: "/etc/gshadow", only: true, since: 5}, {path: "/etc/sudoers", only: true, since: 5},
+	},
 	onlyDirectories(),
 )
 
 func ofRoot() (all []place) {
 	for _, name := range ofLogins {
 		p := place{path: path.Join("/root", name), since: 1}
-		if slices.Contains([]string{".profile", ".bashrc", ".bash_profile", kubectlHome, ".docker", ".config/systemd"}, name) {
+		switch {
+		case slices.Contains([]string{".profile", ".bashrc", ".bash_profile", kubectlHome, ".docker", ".config/systemd"}, name):
 			p.since = 0
+		case slices.Contains(moreOfLogins, name):
+			p.since = 5
 		}
 		all = append(all, p)
 	}
@@ -141,7 +165,7 @@ func placeOf(name string) (place, bool) {
 		p, ok := placesByPath[dir]
 		switch {
 		case !ok:
-		case dir == name || !p.only && !p.shallow || p.plugin:
+		case dir == name || !p.only && !p.shallow || p.plugin || p.shallow && dir == path.Dir(name):
 			return p, true
 		default:
 			if in, ok := homePlaceOf(name); ok {
@@ -149,6 +173,9 @@ func placeOf(name string) (place, bool) {
 			}
 			return p, !p.only
 		}
+	}
+	if path.Dir(name) == "/" {
+		return placesByPath["/"], true
 	}
 	return homePlaceOf(name)
 }
@@ -164,6 +191,8 @@ var unrecorded = []string{
 	"/etc/mtab", "/etc/.resolv.conf*", "/etc/ld.so.cache*", "/etc/adjtime", "/etc/.updated", "/etc/blkid*", "/etc/udev/hwdb.bin", "/usr/lib/udev/hwdb.bin",
 	"/etc/aliases.db", "/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/multipath/bindings", "/etc/multipath/wwids",
 	"/etc/cups", "/etc/printcap", "/etc/network/run", "/etc/fwupd/remotes.d",
+	// Links to the newest kernels.
+	"/vmlinuz*", "/initrd.img*",
 	// What a package manager leaves beside the files of a package.
 	"*.dpkg-new", "*.dpkg-old", "*.dpkg-dist", "*.dpkg-bak", "*.dpkg-tmp", "*.ucf-new", "*.ucf-old", "*.ucf-dist", "*.rpmnew", "*.rpmsave", "*.rpmorig",
 	// A lock.

@@ -37,8 +37,9 @@ type record struct {
 // recordVersion counts what records gained: 1 has more places, and fingerprints with the number of a device, the
 // attributes and owner of links, pipes and devices, and the inode of a file with several names; 2 has the packages of dpkg with
 // their lists and scripts; 3 has rules of polkit and D-Bus, scripts of cloud-init and settings of systemd until the next boot; 4 has home directories
-// and what a file is that a link leads to.
-const recordVersion = 4
+// and what a file is that a link leads to; 5 has entries of / and /mnt, what runtimes find first, who may change the files of accounts, more of logins, and
+// services.
+const recordVersion = 5
 
 // of returns the entries of a trace; nil when nobody knows them.
 func (r *record) of(t trace) entries {

@@ -26,6 +26,7 @@ var readers = []struct {
 	{"/etc/rsyslog", []string{"rsyslog"}},
 	{"/etc/audit/", []string{"auditd"}},
 	{"/etc/systemd/logind.conf", []string{"systemd-logind"}},
+	{"/run/systemd/shutdown", []string{"systemd-logind"}},
 	{"/etc/systemd/network", []string{"systemd-networkd"}},
 	{"/etc/NetworkManager/", []string{"NetworkManager"}},
 	{"/etc/nsswitch.conf", []string{"nscd"}},
