@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -165,14 +166,17 @@ func lookAddresses() (map[string]string, error) {
 	all, err := listAddresses()
 	found := map[string]string{}
 	for _, a := range all {
-		is := "permanent"
+		is, kept := "permanent", unix.IFA_F_NOPREFIXROUTE
+		if !a.dynamic {
+			kept |= unix.IFA_F_DEPRECATED // a router says so of its own
+		}
 		switch {
 		case a.dynamic:
-			is = "dynamic"
+			is = dynamic
 		case a.lease:
 			is = "lease"
 		}
-		found[a.String()] = fmt.Sprintf("%s broadcast=%s scope=%d flags=%d label=%s", is, text4(a.addr.Broadcast), a.addr.Scope, a.addr.Flags&unix.IFA_F_NOPREFIXROUTE, a.addr.Label)
+		found[a.String()] = fmt.Sprintf("%s broadcast=%s scope=%d flags=%d label=%s", is, text4(a.addr.Broadcast), a.addr.Scope, a.addr.Flags&kept, a.addr.Label)
 	}
 	return found, err
 }
@@ -210,7 +214,9 @@ func restoreAddresses(before map[string]string) error {
 				}
 				addr.Label = field(was, "label")
 				addr.Scope, _ = strconv.Atoi(field(was, "scope")) // which an older agent did not record
-				addr.Flags, _ = strconv.Atoi(field(was, "flags"))
+				if addr.Flags, _ = strconv.Atoi(field(was, "flags")); addr.Flags&unix.IFA_F_DEPRECATED != 0 {
+					addr.ValidLft = math.MaxUint32 // for ever, and preferred never
+				}
 				err = netlink.AddrReplace(link, addr)
 			}
 		}

@@ -174,11 +174,7 @@ func Own(kind Kind, name, before, now string, was, is map[string]string) bool {
 	case Interfaces:
 		return ownLink(name, before, now, was)
 	case IPAddresses:
-		if now == "" && !strings.Contains(before, "dynamic") && !another(name, is) {
-			return false // no lease took its place: somebody moved it to an interface that goes
-		}
-		// A lease was renewed, the kernel made an address, or it changed its lifetime.
-		return before != "" && now != "" || strings.Contains(before+now, "dynamic") || strings.Contains(before+now, "lease")
+		return ownAddress(name, before, now, was, is)
 	case Routes:
 		return ownsRoute(before, now, was, is)
 	case Neighbours:
@@ -229,11 +225,48 @@ func ownQdisc(name, before, now string, was, is map[string]string) bool {
 	return before == "" && !known || now == "" && !there || before == "mq " && strings.HasPrefix(now, "mq ") || sameFilters(before, now)
 }
 
+// ownAddress says so of an address: a lease was renewed, or another one took its place; or the kernel made it.
+func ownAddress(name, before, now string, was, is map[string]string) bool {
+	switch {
+	case now == "" && !strings.HasPrefix(before, dynamic) && !another(name, is):
+		return false // no lease took its place: somebody moved it to an interface that goes
+	case before != "" && now != "":
+		// Whether it counts as a lease follows from the default route. One that the kernel is to remove was made so.
+		return strings.HasPrefix(before, dynamic) || !strings.HasPrefix(now, dynamic) && sameWords(before, now)
+	case before == "" && strings.HasPrefix(now, "lease") && !strings.HasPrefix(name, "169.254."):
+		for former := range was {
+			if _, stays := is[former]; stays && alike(former, name) {
+				return false // it is there besides
+			}
+		}
+	}
+	return strings.Contains(before+now, dynamic) || strings.Contains(before+now, "lease")
+}
+
+// dynamic is the first word of an address that the kernel removes after a time.
+const dynamic = "dynamic"
+
+// sameWords says whether what an entry was is what it is, by the words KEY=VALUE, of which an older agent may have recorded fewer.
+func sameWords(before, now string) bool {
+	for word := range strings.FieldsSeq(before) {
+		if key, was, ok := strings.Cut(word, "="); ok && field(now, key) != was {
+			return false
+		}
+	}
+	return true
+}
+
+// alike says whether two addresses are of one family and on one interface.
+func alike(a, b string) bool {
+	address, link, _ := strings.Cut(a, " on ")
+	other, on, _ := strings.Cut(b, " on ")
+	return on == link && strings.Contains(other, ":") == strings.Contains(address, ":")
+}
+
 // another says whether the interface of an address has another one of the same family.
 func another(name string, is map[string]string) bool {
-	address, link, _ := strings.Cut(name, " on ")
 	for other := range is {
-		if a, on, _ := strings.Cut(other, " on "); on == link && strings.Contains(a, ":") == strings.Contains(address, ":") {
+		if alike(other, name) {
 			return true
 		}
 	}

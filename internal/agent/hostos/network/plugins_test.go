@@ -244,7 +244,7 @@ func TestOwnChanges(t *testing.T) {
 	sh(t, "ip link add docker0 type bridge; ip link set docker0 up; ip link add veth0 type veth peer name veth1; ip link set veth0 master docker0")
 	before := state(t)
 	sh(t, `ip link del veth0; ip link add veth2 type veth peer name veth3; ip link set veth2 master docker0; ip link set veth3 master docker0; tc qdisc add dev veth2 clsact
-ip addr add 10.0.0.77/24 dev eth0 valid_lft 300 preferred_lft 300; ip addr add 10.0.0.78/24 dev eth0
+ip addr add 10.0.0.77/24 dev eth0 valid_lft 300 preferred_lft 300
 ip route add 10.50.0.0/16 via 10.0.0.3 proto dhcp; ip -6 route add fd50::/64 dev eth0 proto ra
 ip route replace default via 10.0.0.2; ip -6 addr add fe80::99/64 dev eth0; ip addr add 169.254.7.7/16 dev eth0`)
 	now := state(t)
@@ -260,5 +260,38 @@ ip route replace default via 10.0.0.2; ip -6 addr add fe80::99/64 dev eth0; ip a
 				t.Errorf("%s: came %q", kind, name)
 			}
 		}
+	}
+}
+
+// TestAddressesThatStay: an address of the host's is not made to go by itself, or to be avoided, and none is added beside it; a lease may
+// take the place of another.
+func TestAddressesThatStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		script  string
+		came    []string
+		changed []string
+	}{
+		"one that is to go":        {script: "ip addr change 10.0.0.5/24 dev eth0 valid_lft 600 preferred_lft 600", changed: []string{"10.0.0.5/24 on eth0"}},
+		"one that is avoided":      {script: "ip -6 addr change fd00::5/64 dev eth0 preferred_lft 0", changed: []string{"fd00::5/64 on eth0"}},
+		"one that is not any more": {script: "ip -6 addr change fd00::6/64 dev eth0 preferred_lft forever", changed: []string{"fd00::6/64 on eth0"}},
+		"another one":              {script: "ip addr add 10.0.0.78/24 dev eth0", came: []string{"10.0.0.78/24 on eth0"}},
+		"another lease":            {script: "ip addr del 10.0.0.5/24 dev eth0; ip addr add 10.0.0.78/24 dev eth0; ip route add default via 10.0.0.1"},
+		"a lease for an address":   {script: "ip addr add 10.0.0.78/24 dev eth0 valid_lft 600 preferred_lft 600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inNamespace(t)
+			sh(t, "ip -6 addr add fd00::5/64 dev eth0 nodad; ip -6 addr add fd00::6/64 dev eth0 nodad preferred_lft 0")
+			before := state(t)[network.IPAddresses]
+			sh(t, c.script)
+			came, changed := drift(network.IPAddresses, before, state(t)[network.IPAddresses])
+			if names := slices.Sorted(maps.Keys(changed)); !slices.Equal(came, c.came) || !slices.Equal(names, c.changed) {
+				t.Errorf("came %q, changed %q", came, names)
+			}
+			must(t, network.Kernel{}.RestoreEntries(network.IPAddresses, changed))
+			must(t, network.Kernel{}.RemoveEntries(network.IPAddresses, came))
+			if came, changed := drift(network.IPAddresses, before, state(t)[network.IPAddresses]); len(came)+len(changed) > 0 {
+				t.Errorf("after the reset came %q, changed %q", came, changed)
+			}
+		})
 	}
 }
