@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 	"github.com/slipway-dev/slipway/test/fakehost"
 )
 
@@ -68,5 +69,48 @@ func TestWhatServicesAndRebootsGet(t *testing.T) {
 	}
 	if now["LD_PRELOAD"] != "" || now["PATH"] != "/usr/bin" || now["GONE"] != "x" {
 		t.Errorf("the variables are %q", now)
+	}
+}
+
+// TestServicesRunAgain: what starts with the machine and ran before runs after the reset, or is named. What runs on demand is not compared.
+func TestServicesRunAgain(t *testing.T) {
+	h := fakehost.New(t)
+	files := map[string]string{
+		"firewalld.service": "enabled", "apt-daily.timer": "enabled", "broken.service": "enabled", "kubelet.service": "enabled", "udisks2.service": "static", "new.service": "enabled",
+	}
+	running := map[string]bool{"firewalld.service": true, "apt-daily.timer": true, "broken.service": true, "kubelet.service": true, "udisks2.service": true}
+	var started []string
+	h.Programs.Answers = func(line string) (string, bool) {
+		out := ""
+		for unit, file := range files {
+			is := "inactive"
+			if running[unit] {
+				is = "active"
+			}
+			out += "Id=" + unit + "\nActiveState=" + is + "\nUnitFileState=" + file + "\n\n"
+		}
+		return out, strings.HasPrefix(line, "systemctl show --property=Id,")
+	}
+	h.Programs.Does = func(line string) error {
+		if unit, starts := strings.CutPrefix(line, "systemctl start "); starts {
+			if started = append(started, unit); unit == "broken.service" {
+				return &command.ExitError{Program: "systemctl", Code: 1}
+			}
+			running[unit] = true
+		}
+		return nil
+	}
+	baseline := recorded(t, h)
+	clear(running)
+	running["new.service"] = true
+	p := &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}
+	if err := h.Executor.Cleaner.Reset(t.Context(), p); err == nil || !strings.Contains(err.Error(), "service") {
+		t.Errorf("reset: %v", err)
+	}
+	if want := []string{"apt-daily.timer", "broken.service", "firewalld.service"}; !slices.Equal(started, want) {
+		t.Errorf("started were %q, want %q", started, want)
+	}
+	if left, want := leftOf(t, h, baseline), []string{"running service broken.service, which was there before, is gone"}; !slices.Equal(left, want) {
+		t.Errorf("left is %q, want %q", left, want)
 	}
 }

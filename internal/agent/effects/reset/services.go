@@ -2,11 +2,13 @@ package reset
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
 )
 
 // readers are services by the files that they read when they start. What a reset puts back there
@@ -86,6 +88,46 @@ func (c Cleaner) systemctl(ctx context.Context, args ...string) {
 	if _, err := c.Runner.Run(ctx, "systemctl", args...); err != nil {
 		c.Log.Info("systemctl", "args", args, "err", err)
 	}
+}
+
+// serviceTrace is that of what starts with the machine and runs. One that a bootstrap disabled has its link back, but would not run before
+// the next boot; one that was stopped alone has changed no file.
+func (c Cleaner) serviceTrace() trace {
+	return trace{
+		kind: kindService, word: "running service", gone: true, look: c.services,
+		own: func(ch change, _, _ entries) bool { return ch.before == "" || strings.HasPrefix(ch.name, "kubelet.") },
+		restore: func(ctx context.Context, before entries) error {
+			var errs []error
+			for _, name := range slices.Sorted(keys(before)) {
+				errs = append(errs, c.tool(ctx, "systemctl", "start", name))
+			}
+			return errors.Join(errs...)
+		},
+	}
+}
+
+func (c Cleaner) services(ctx context.Context) (entries, error) {
+	found := entries{}
+	if !c.Runner.Has("systemctl") {
+		return found, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+	defer cancel()
+	out, err := c.Runner.Run(ctx, "systemctl", "show", "--property=Id,ActiveState,UnitFileState", "*.service", "*.socket", "*.timer", "*.path")
+	if errors.As(err, new(*command.ExitError)) {
+		return found, nil // another program of this name, in a container
+	}
+	for unit := range strings.SplitSeq(string(out), "\n\n") {
+		is := map[string]string{}
+		for line := range strings.Lines(unit) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			is[key] = value
+		}
+		if is["ActiveState"] == "active" && strings.HasPrefix(is["UnitFileState"], "enabled") {
+			found[is["Id"]] = "runs"
+		}
+	}
+	return found, err
 }
 
 const (

@@ -40,6 +40,7 @@ const (
 	kindEnvironment = "environment"
 	kindKexec       = "kexec"
 	kindFOU         = "fou"
+	kindService     = "service"
 )
 
 // networkKinds are the kinds of the kernel's network.
@@ -133,6 +134,7 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		c.ownFiles(rec),
 		c.writtenTrace(state),
 		c.fileTrace(ctx, state, rec),
+		c.serviceTrace(),
 		trace{
 			kind: "program", word: "choice of a version of", look: func(context.Context) (entries, error) { return c.changedLinks(state) }, always: true,
 			remove: func(context.Context, []string) error { return c.restoreLinks(state) },
