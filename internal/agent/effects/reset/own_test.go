@@ -181,7 +181,13 @@ func TestForgedPackage(t *testing.T) {
 			"/var/lib/dpkg/status": status("2", "new"), packageInfo + "own:amd64.md5sums": sums("new"), packageInfo + "own:amd64.postinst": "new", packageInfo + "own:amd64.list": link + "\n",
 			conf: "new", program: "new",
 		}, link: "/usr/local/bin/own"},
-		"another package owns a file now": {files: map[string]string{packageInfo + "own:amd64.list": "/etc\n"}},
+		"another package owns a file now": {files: map[string]string{
+			"/var/lib/dpkg/status": strings.ReplaceAll(status("1", "old"), "other\nVersion: 1", "other\nVersion: 2"), packageInfo + "own:amd64.list": "/usr\n", "/var/lib/dpkg/diversions": "/bin/sh\n",
+		}},
+		"what dpkg is to put elsewhere": {
+			files: map[string]string{"/var/lib/dpkg/diversions": "/bin/sh\n", "/var/lib/dpkg/statoverride": "root root 4755 /bin/sh\n"},
+			want:  []string{"file /var/lib/dpkg/diversions", "file /var/lib/dpkg/statoverride"},
+		},
 		"a package that came": {files: map[string]string{
 			"/var/lib/dpkg/status": status("1", "old") + "\nPackage: own-too\nVersion: 1\n", packageInfo + "own-too.md5sums": sum("new") + "  usr/local/bin/own-too\n", "/usr/local/bin/own-too": "new",
 		}},
@@ -199,7 +205,7 @@ func TestForgedPackage(t *testing.T) {
 		},
 		"a forged list": {
 			files: map[string]string{packageInfo + "own:amd64.list": link + "\n/usr/local/bin/own\n"}, link: "/usr/local/bin/own",
-			want: []string{"file " + link},
+			want: []string{"file " + link, "file " + packageInfo + "own:amd64.list" + later},
 		},
 		"a script that dpkg runs": {
 			files: map[string]string{packageInfo + "own:amd64.postinst": "evil", packageInfo + "own:amd64.postrm": "evil"},
@@ -618,5 +624,28 @@ func TestAttributesOfFiles(t *testing.T) {
 	}
 	if left := leftOf(t, h, baseline); len(left) > 0 {
 		t.Errorf("left is %q", left)
+	}
+}
+
+// TestHeldPackages: a package that the bootstrap has dpkg hold is upgraded again, and one that it released is held again.
+func TestHeldPackages(t *testing.T) {
+	h := fakehost.New(t)
+	status := func(own, theirs string) {
+		put(t, h, "/var/lib/dpkg/status", "Package: own\nStatus: "+own+" ok installed\nVersion: 1\n\nPackage: theirs\nStatus: "+theirs+" ok installed\nVersion: 1\n")
+	}
+	status("hold", "install")
+	baseline := recorded(t, h)
+	status("install", "hold")
+	want := []string{"held package theirs", "held package own, which was there before, is gone"}
+	if left := leftOf(t, h, baseline); !slices.Equal(left, want) {
+		t.Errorf("left is %q, want %q", left, want)
+	}
+	if err := h.Executor.Cleaner.Reset(t.Context(), &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}); err != nil {
+		t.Error(err)
+	}
+	for _, line := range []string{"dpkg --set-selections <<< theirs install", "dpkg --set-selections <<< own hold"} {
+		if !slices.Contains(h.Programs.Ran(), line) {
+			t.Errorf("did not run %q", line)
+		}
 	}
 }

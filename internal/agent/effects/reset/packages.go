@@ -8,8 +8,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,9 +40,13 @@ type packageFiles struct {
 // change.
 func (p *packageFiles) own(ctx context.Context, c Cleaner, ch change, before, now entries) bool {
 	p.once.Do(func() { p.read(c, before, now) })
-	if strings.HasPrefix(ch.name, packageLists+"/") {
-		// dpkg writes the list of a package again when another package gets one of its files.
-		return strings.HasSuffix(ch.name, ".list") || p.changed(packageOf(ch.name))
+	switch list := strings.HasPrefix(ch.name, packageLists+"/"); {
+	case list && p.changed(packageOf(ch.name)):
+		return true
+	case list && filepath.Ext(ch.name) != ".list":
+		return false
+	case list, below(packageChoices, ch.name):
+		return p.anyChanged() // dpkg writes the list of a package again when another one gets one of its files, and packages divert files
 	}
 	if ch.now == "" || isUnit(ch.name) && strings.HasPrefix(ch.now, "link ") {
 		return false
@@ -80,6 +86,37 @@ const (
 	// packageLists is the directory with what dpkg knows of each package.
 	packageLists = "/var/lib/dpkg/info"
 )
+
+// packageChoices are what dpkg is told to put elsewhere, or to give another mode, than packages say.
+var packageChoices = []string{"/var/lib/dpkg/diversions", "/var/lib/dpkg/statoverride"}
+
+// heldTrace is that of packages that dpkg is told to keep at their version. With "hold", their upgrades with what they mend are left out.
+func (c Cleaner) heldTrace() trace {
+	set := func(ctx context.Context, names []string, to string) error {
+		ctx, cancel := context.WithTimeout(ctx, toolTimeout)
+		defer cancel()
+		_, err := c.Runner.RunInput(ctx, []byte(strings.Join(names, " "+to+"\n")+" "+to+"\n"), "dpkg", "--set-selections")
+		return err
+	}
+	return trace{
+		kind: kindHold, word: "held package", gone: true,
+		look: func(context.Context) (entries, error) {
+			found, name := entries{}, ""
+			c.eachLine(packageDatabase, func(line string) {
+				if is, ok := strings.CutPrefix(line, "Package: "); ok {
+					name = is
+				} else if strings.HasPrefix(line, "Status: hold ") {
+					found[name] = "held"
+				}
+			})
+			return found, nil
+		},
+		remove: func(ctx context.Context, names []string) error { return set(ctx, names, "install") },
+		restore: func(ctx context.Context, before entries) error {
+			return set(ctx, slices.Sorted(keys(before)), "hold")
+		},
+	}
+}
 
 // packageOf is the package that a file of packageLists is of.
 func packageOf(name string) string {
@@ -141,6 +178,11 @@ func (p *packageFiles) changed(pkg string) bool {
 	was, _, _ := strings.Cut(p.before.Packages[pkg], " ")
 	is, _, _ := strings.Cut(p.versions[pkg], " ")
 	return was != is || p.before.Packages[pkg] == "" && p.versions[pkg] != ""
+}
+
+// anyChanged says so of all packages.
+func (p *packageFiles) anyChanged() bool {
+	return p.before == nil || slices.ContainsFunc(slices.AppendSeq(slices.Collect(maps.Keys(p.versions)), maps.Keys(p.before.Packages)), p.changed)
 }
 
 // believed says whether a list of a package may tell which files it brings: one that changed without the package was written by somebody

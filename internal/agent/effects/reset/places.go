@@ -83,7 +83,7 @@ var places = slices.Concat(
 	// What runs later, or without a login, and units that were made to run at once.
 	[]place{{path: "/var/spool/at", since: 2}, {path: "/var/lib/systemd/linger", since: 2}, {path: transientUnits, extensions: []string{".service", ".timer", ".path", ".socket"}, since: 2}},
 	// What the package manager believes its packages to have brought, and runs as root when it changes them.
-	[]place{{path: packageLists, extensions: []string{".md5sums", ".list", ".preinst", ".postinst", ".prerm", ".postrm", ".config", ".triggers"}, since: 2}},
+	[]place{{path: packageLists, extensions: []string{".md5sums", ".list", ".preinst", ".postinst", ".prerm", ".postrm", ".config", ".triggers"}, since: 2}, {path: packageChoices[0], since: 5}, {path: packageChoices[1], since: 5}},
 	// Who may do what as root, and what the system bus, a link that goes up, or cloud-init starts.
 	[]place{
 		{path: "/usr/share/polkit-1", since: 3}, {path: "/usr/share/dbus-1/system-services", since: 3}, {path: "/usr/share/dbus-1/system.d", since: 3}, {path: "/var/lib/polkit-1", since: 3},

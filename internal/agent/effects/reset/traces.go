@@ -41,6 +41,7 @@ const (
 	kindKexec       = "kexec"
 	kindFOU         = "fou"
 	kindService     = "service"
+	kindHold        = "hold"
 )
 
 // networkKinds are the kinds of the kernel's network.
@@ -135,6 +136,7 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		c.writtenTrace(state),
 		c.fileTrace(ctx, state, rec),
 		c.serviceTrace(),
+		c.heldTrace(),
 		trace{
 			kind: "program", word: "choice of a version of", look: func(context.Context) (entries, error) { return c.changedLinks(state) }, always: true,
 			remove: func(context.Context, []string) error { return c.restoreLinks(state) },

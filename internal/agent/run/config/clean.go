@@ -16,7 +16,7 @@ type Clean struct {
 
 // Ignored is a change that has another cause than the node.
 type Ignored struct {
-	// Kind of state: address, binfmt, bpf, cgroup, device, device-file, environment, file, fou, hostname, image, interface, ipset,
+	// Kind of state: address, binfmt, bpf, cgroup, device, device-file, environment, file, fou, hold, hostname, image, interface, ipset,
 	// iptables, ipvs, kexec, listener, module, mount, neighbour, nexthop, nftables, qdisc, route, rule, service, swap, sysctl or xfrm.
 	Kind string `json:"kind,omitempty"`
 	// Name of the entry as messages have it, without its kind; * stands for any characters but a slash,
