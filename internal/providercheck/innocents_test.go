@@ -100,6 +100,11 @@ var innocents = []innocent{
 	{name: "a script of a shell", file: template, old: "  controlPlaneEndpoint:", changed: "  script: |\n    for i in 1 2; do echo $i $${i#a} $(id -u) \"$@\" $?; done\n  controlPlaneEndpoint:", quiet: true},
 	{name: "a date, a time and a version", file: template, old: "  controlPlaneEndpoint:", changed: "  a: 2026-12-01\n  b: 12:30:45\n  c: 1.36.3\n  d: v1.30\n  e: 10.5\n  f: ~\n  g: 0x\n  controlPlaneEndpoint:", quiet: true},
 	{name: "names of patches as strings", file: class, old: "spec:\n  infra", changed: patched(`"{a: {{ .builtin.cluster.name | quote }}, b: '{{ .builtin.cluster.name }}', c: {{ .builtin.cluster.name }}-x, d: {{ .x }}{{ .builtin.cluster.name }}, e: {{ .port }}}"`), quiet: true},
+	{
+		name: "a reference of v1beta1 into another namespace, which Cluster API drops", file: template, old: "v1beta2\nkind: Cluster\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  infrastructureRef:\n",
+		changed: "v1beta1\nkind: Cluster\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  infrastructureRef:\n    namespace: default\n",
+	},
+	{name: "a class in a namespace of the user's choice", file: topology, old: "    version:", changed: "    classNamespace: ${CLUSTER_CLASS_NAMESPACE:=\"\"}\n    version:"},
 	{name: "a series that comes", file: metadata, old: "releaseSeries:\n", changed: "releaseSeries:\n  - {major: 0, minor: 9, contract: v1beta9}\n"},
 }
 
@@ -154,6 +159,77 @@ func TestOneFaultIsToldOnce(t *testing.T) {
 	}
 	if found := providercheck.Check(r); len(found) != 1 || found[0].Rule != "field-type" {
 		t.Errorf("found %+v", found)
+	}
+}
+
+// TestClassesOfOneVariable holds that two files may call their class by the same variable: users choose one of them.
+func TestClassesOfOneVariable(t *testing.T) {
+	dir := plant(t, violation{})
+	for _, file := range []string{"clusterclass-a.yaml", "clusterclass-b.yaml"} {
+		content := "apiVersion: cluster.x-k8s.io/v1beta2\nkind: ClusterClass\nmetadata: {name: \"${FOO_CLASS}\"}\nspec: {}\n"
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := providercheck.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range providercheck.Check(r) {
+		if f.Rule != "class-variables" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestClassInAnotherFileIsOneFault holds that a class which is in a file of another name is not missing, too.
+func TestClassInAnotherFileIsOneFault(t *testing.T) {
+	dir := plant(t, violation{})
+	if err := os.Rename(filepath.Join(dir, class), filepath.Join(dir, "clusterclass-example.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r, err := providercheck.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := providercheck.Check(r); len(found) != 1 || found[0].Rule != "class-name" {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// TestLabelsAreToldOnce holds that one wrong label in kustomization.yaml is one finding.
+func TestLabelsAreToldOnce(t *testing.T) {
+	dir := plant(t, violation{})
+	change(t, dir, components, "cluster.x-k8s.io/provider: infrastructure-foo", "cluster.x-k8s.io/provider: foo")
+	r, err := providercheck.Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := providercheck.Check(r); len(found) != 1 || !strings.Contains(found[0].Message, "objects") {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// TestVersionsThatAreTheSame holds that versions need no conversion when their schemas differ in descriptions only, or in
+// nothing; and that they do when a field would be lost.
+func TestVersionsThatAreTheSame(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(good, components))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, versions, _ := strings.Cut(string(content), "  versions:\n")
+	version, _, _ := strings.Cut(versions, "---\n")
+	for port, want := range map[string]bool{
+		"port: {type: integer}": false, "port: {type: integer, description: a port}": false, "port: {type: integer, minimum: 1}": true, "number: {type: integer}": true,
+	} {
+		older := strings.NewReplacer("name: v1", "name: v0", "storage: true", "storage: false", "port: {type: integer}", port).Replace(version)
+		r, err := providercheck.Load(plant(t, violation{file: components, old: version, changed: version + older}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(providercheck.Check(r), func(f providercheck.Finding) bool { return f.Rule == "crd-conversion" }); got != want {
+			t.Errorf("%s: found %t, want %t", port, got, want)
+		}
 	}
 }
 

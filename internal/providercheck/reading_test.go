@@ -66,6 +66,62 @@ var readings = []reading{
 	{name: "a dollar before a variable", value: `"$$${CLUSTER_NAME}"`, clusterctl: "$c"},
 	{name: "spaces", value: `"${ CLUSTER_NAME }"`, clusterctl: "c", rule: "variable-format"},
 
+	{name: "a default that is a comment", value: `${FOO_COLOUR:=#x}`, clusterctl: nil, rule: "variable-text"},
+	{name: "a default with a comment", value: `${FOO_SIZE:=a # b}`, clusterctl: "a", rule: "variable-text"},
+	{name: "a number with a comment", value: `${FOO_SIZE:=5 #5}`, clusterctl: 5.0, rule: "variable-text"},
+	{name: "a default that makes a comment of what follows", value: `a${FOO_SIZE:= #}b`, clusterctl: "a", rule: "variable-text"},
+	{name: "a default without a blank before its number sign", value: `${FOO_SIZE:=a#b}`, clusterctl: "a#b"},
+	{name: "a default that is a comment in quotes", value: `"${FOO_COLOUR:=#x}"`, clusterctl: "#x"},
+	{name: "a default that is a comment in a block", value: "|-\n    ${FOO_COLOUR:=#x} y", clusterctl: "#x y"},
+	{name: "a nested default that is a comment", value: `${FOO_COLOUR:=${FOO_OTHER:=#x}}`, clusterctl: nil, rule: "variable-text"},
+	{name: "a default with a dash that is a comment", value: `${FOO_COLOUR:-#x}`, clusterctl: nil, rule: "variable-text"},
+	{name: "a default with an equals sign that is a comment", value: `${FOO_COLOUR=#x}`, clusterctl: nil, rule: "variable-text"},
+	{name: "a default that is a field", value: "\n  - ${FOO_SIZE:=a: b}", clusterctl: []any{map[string]any{"a": "b"}}, rule: "variable-text"},
+	{name: "a default that is no value", value: `${FOO_SIZE:=a: b}`, clusterctl: "ERROR", rule: "file-readable"},
+	{name: "a default that ends with a colon", value: "\n  - ${FOO_SIZE:=a:}", clusterctl: []any{map[string]any{"a": nil}}, rule: "variable-text"},
+	{name: "a default that is an item", value: "\n  - ${FOO_SIZE:=- a}", clusterctl: []any{[]any{"a"}}, rule: "variable-text"},
+	{name: "a default that is the question of a field", value: "\n  - ${FOO_SIZE:=? a}", clusterctl: []any{map[string]any{"a": nil}}, rule: "variable-text"},
+	{name: "a default that is an anchor", value: `${FOO_SIZE:=&a}`, clusterctl: nil, rule: "variable-text"},
+	{name: "a default behind an anchor", value: `${FOO_SIZE:=&a b}`, clusterctl: "b", rule: "variable-text"},
+	{name: "a default that is an alias", value: `${FOO_SIZE:=*a}`, clusterctl: "ERROR", rule: "file-readable"},
+	{name: "a default that is an alias of the file", value: `{a: &a 1, b: ${FOO_SIZE:=*a}}`, clusterctl: map[string]any{"a": 1.0, "b": 1.0}, rule: "variable-text"},
+	{name: "a default that is a tag", value: `${FOO_SIZE:=!a}`, clusterctl: "", rule: "variable-text"},
+	{name: "a default behind a tag", value: `${FOO_SIZE:=!a b}`, clusterctl: "b", rule: "variable-text"},
+	{name: "a default that begins with a percent sign", value: `${FOO_SIZE:=%a}`, clusterctl: "ERROR", rule: "file-readable"},
+	{name: "a default that begins with an at sign", value: `${FOO_SIZE:=@a}`, clusterctl: "ERROR", rule: "file-readable"},
+	{name: "a default that begins with a backtick", value: "${FOO_SIZE:=`a}", clusterctl: "ERROR", rule: "file-readable"},
+	{name: "a default that begins a block", value: `${FOO_SIZE:=|}`, clusterctl: "", rule: "variable-text"},
+	{name: "a default that is a home", value: `${FOO_DIR:=~}`, clusterctl: nil, rule: "variable-text"},
+	{name: "a default below a home", value: `${FOO_DIR:=~/a}`, clusterctl: "~/a"},
+	{name: "a default of null", value: `${FOO_SIZE:=null}`, clusterctl: nil},
+	{name: "a default of a blank", value: `${FOO_SIZE:= }`, clusterctl: nil},
+	{name: "a default with blanks", value: `${FOO_SIZE:= a }`, clusterctl: "a", rule: "variable-text"},
+	{name: "a default with blanks in quotes", value: `"${FOO_SIZE:= a }"`, clusterctl: " a "},
+	{name: "a default of two lines", value: "${FOO_SIZE:=a\n    b}", clusterctl: "a b", rule: "variable-text"},
+	{name: "a default of two fields", value: "${FOO_SIZE:=a\n  other: b}", clusterctl: "a", rule: "variable-text"},
+	{name: "a default of two lines in quotes", value: "\"${FOO_SIZE:=a\n    b}\"", clusterctl: "a b", rule: "variable-text"},
+	{name: "a default of words", value: `${FOO_SIZE:=a b, c; d=e:f}`, clusterctl: "a b, c; d=e:f"},
+	{name: "a default of a port", value: `${FOO_ADDRESS:=:8443}`, clusterctl: ":8443"},
+	{name: "a default of an address", value: `${FOO_ADDRESS:=https://[::1]:8443/?a=b&c#d}`, clusterctl: "https://[::1]:8443/?a=b&c#d"},
+	{name: "a default in quotes of its own", value: `${FOO_SIZE:="a: b"}`, clusterctl: "a: b"},
+	{name: "a default in single quotes of its own", value: `${FOO_SIZE:='#a'}`, clusterctl: "#a"},
+	{name: "an empty default in quotes", value: `${FOO_SIZE:=""}`, clusterctl: ""},
+	{name: "a default of a list", value: `${FOO_LIST:=[a, b]}`, clusterctl: []any{"a", "b"}},
+	{name: "a default of an object", value: `${FOO_LIST:={a: b}`, clusterctl: "ERROR", rule: "file-readable"},
+	{name: "a default of items", value: `[${FOO_LIST:=a, b}]`, clusterctl: []any{"a", "b"}},
+	{name: "a default of nothing in a list", value: `[${FOO_LIST:= }]`, clusterctl: []any{}},
+	{name: "a default with quotes in quotes", value: `"${FOO_SIZE:=\"a\"}"`, clusterctl: `"a"`},
+	{name: "a default with single quotes in single quotes", value: `'${FOO_SIZE:=it''s}'`, clusterctl: "it's"},
+	{name: "a path of Windows as a default", value: `"${FOO_DIR:=C:\\temp}"`, clusterctl: `C:\temp`},
+	{name: "a tabulator in a path of Windows", value: `"${FOO_DIR:=C:\temp}"`, clusterctl: "C:\temp", rule: "variable-text"},
+	{name: "a default in the name of a field", value: `{"${FOO_KEY:=a: b}": c, d: e}`, clusterctl: map[string]any{"a: b": "c", "d": "e"}},
+	{name: "a default that ends the name of a field", value: "\n    ${FOO_KEY:=a: b}-x: c", clusterctl: "ERROR", rule: "file-readable"},
+	{name: "a default in a shell's comment", value: "|\n    # ${FOO_SIZE:=#x}\n", clusterctl: "# #x\n"},
+	{name: "a line that is off", value: "a\n  ${FOO_ON:=#}other: b", clusterctl: "a"},
+	{name: "a line for a field", value: "\n    ${FOO_FIELD:=a: b}", clusterctl: map[string]any{"a": "b"}},
+	{name: "a replacement by a comment", value: `a${CLUSTER_NAME/c/ #}`, clusterctl: "a", rule: "variable-text"},
+	{name: "two defaults of which one is a comment", value: `{a: "${FOO_A:=#x}", b: ${FOO_B:=z}}`, clusterctl: map[string]any{"a": "#x", "b": "z"}},
+
 	{name: "no", value: "no", clusterctl: false, rule: "yaml-value"},
 	{name: "y", value: "y", clusterctl: true, rule: "yaml-value"},
 	{name: "OFF", value: "OFF", clusterctl: false, rule: "yaml-value"},
@@ -139,6 +195,19 @@ func TestReadings(t *testing.T) {
 				t.Errorf("no line: %+v", findings[0])
 			}
 		})
+	}
+}
+
+// TestSmallLettersWithADefault holds that nothing is said to be demanded that has a default.
+func TestSmallLettersWithADefault(t *testing.T) {
+	r, err := providercheck.Load(reading{value: `"${foo_size:=a}"`}.release(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range providercheck.Check(r) {
+		if want := "clusterctl takes the environment variable FOO_SIZE for foo_size"; f.Rule == "variable-case" && f.Message != want {
+			t.Errorf("found %+v, want %q", f, want)
+		}
 	}
 }
 

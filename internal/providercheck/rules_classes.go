@@ -85,6 +85,9 @@ var classRules = []Rule{
 			owner := map[string]string{}
 			for _, o := range objects(r.Classes) {
 				key := o.Kind() + " " + o.Name()
+				if chosen(o.Name()) {
+					continue
+				}
 				if first, ok := owner[key]; ok && first != o.File.Name {
 					found(o.at(), fmt.Sprintf("%s is in %s, too", key, first))
 					continue

@@ -2,6 +2,7 @@ package providercheck
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -76,10 +77,15 @@ var componentsRules = []Rule{
 		Title:  "Every object has the provider's label",
 		Remedy: "label all objects with " + clusterv1.ProviderNameLabel + "=<type>-<name>, in kustomization.yaml: labels",
 		check: func(r *Release, found report) {
+			first, count := map[string]*Object{}, map[string]int{}
 			for _, o := range objects(r.Components) {
 				if got := text(o.Fields, "metadata", "labels", clusterv1.ProviderNameLabel); got != r.Label {
-					found(o.at("metadata", "labels"), fmt.Sprintf("label %s is %q, not %q", clusterv1.ProviderNameLabel, got, r.Label))
+					first[got] = cmp.Or(first[got], o)
+					count[got]++
 				}
+			}
+			for got, o := range first {
+				found(o.at("metadata", "labels"), fmt.Sprintf("label %s is %q, not %q, of %d objects", clusterv1.ProviderNameLabel, got, r.Label, count[got]))
 			}
 		},
 	},

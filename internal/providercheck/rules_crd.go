@@ -3,6 +3,7 @@ package providercheck
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -184,13 +185,19 @@ var crdRules = []Rule{
 		Remedy: "add spec.conversion with strategy Webhook, unless the schemas of all versions are the same",
 		check: func(r *Release, found report) {
 			eachContractCRD(r, func(o *Object, _ shape) {
-				served := 0
+				served, same := 0, true
+				var first any
 				for _, v := range list(o.Fields, "spec", "versions") {
-					if is, _ := get(v, "served").(bool); is {
-						served++
+					if is, _ := get(v, "served").(bool); !is {
+						continue
 					}
+					schema := undescribed(get(v, "schema"))
+					if served++; served == 1 {
+						first = schema
+					}
+					same = same && reflect.DeepEqual(schema, first)
 				}
-				if served > 1 && text(o.Fields, "spec", "conversion", "strategy") != "Webhook" {
+				if served > 1 && !same && text(o.Fields, "spec", "conversion", "strategy") != "Webhook" {
 					found(o.at("spec", "conversion"), fmt.Sprintf("%d versions are served, and none is converted", served))
 				}
 			})
@@ -265,4 +272,26 @@ func (r *Release) contract() string {
 // ofSeries says whether the release is one of a series.
 func (r *Release) ofSeries(series any) bool {
 	return strings.HasPrefix(strings.TrimPrefix(r.Version, "v"), seriesName(series)+".")
+}
+
+// undescribed is a schema without its descriptions.
+func undescribed(schema any) any {
+	switch schema := schema.(type) {
+	case map[string]any:
+		bare := map[string]any{}
+		for name, v := range schema {
+			if _, isText := v.(string); name != "description" || !isText {
+				bare[name] = undescribed(v)
+			}
+		}
+		return bare
+	case []any:
+		bare := make([]any, len(schema))
+		for i, v := range schema {
+			bare[i] = undescribed(v)
+		}
+		return bare
+	default:
+		return schema
+	}
 }

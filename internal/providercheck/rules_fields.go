@@ -162,7 +162,7 @@ var fieldRules = []Rule{
 		},
 	},
 	{
-		ID: "field-template", Level: Should, Contract: "InfraMachinePool contract, InfraMachinePoolTemplate",
+		ID: "field-template", Level: May, Contract: "InfraMachinePool contract, InfraMachinePoolTemplate",
 		Title:  "A template does not carry what belongs to one object",
 		Remedy: "leave providerID and providerIDList out of the template's spec",
 		check: func(r *Release, found report) {

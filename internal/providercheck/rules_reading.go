@@ -74,6 +74,19 @@ var readingRules = []Rule{
 		},
 	},
 	{
+		ID: "variable-text", Level: Should, Contract: reads,
+		Title:  "The value of a variable is read as the text that it is",
+		Remedy: "put quotes around the variable: its value becomes a part of the file before that is read, so that # begins a comment and a colon a field",
+		check: func(r *Release, found report) {
+			for _, f := range r.readFiles() {
+				f.misread(func(m misread) {
+					at := place{file: f.Name, line: m.line, object: m.object.at().object}
+					found(at, fmt.Sprintf("%s: clusterctl reads %q as %s", shortened(m.text), shortened(m.written), spoken(m.read)))
+				})
+			}
+		},
+	},
+	{
 		ID: "variable-empty", Level: Should, Contract: "clusterctl provider contract, 3.4",
 		Title:  "A variable that clusterctl does not demand has a default wherever it is used",
 		Remedy: "write the default at each place: it counts where it stands, and the variable in a default is one that clusterctl does not list",
@@ -113,12 +126,16 @@ var readingRules = []Rule{
 	{
 		ID: "variable-case", Level: Should, Contract: "clusterctl provider contract, 3.4",
 		Title:  "Variables are written in capitals",
-		Remedy: "write ${NAME}, or $${name} if a shell on the machine is meant: clusterctl never reads an environment variable of small letters",
+		Remedy: "write ${NAME}, or $${name} if a shell on the machine is meant: clusterctl takes no environment variable that is not in capitals",
 		check: func(r *Release, found report) {
 			for _, f := range r.readFiles() {
-				for name := range f.Variables {
+				for name, value := range f.Variables {
+					does := "demands the variable"
+					if value != nil {
+						does = "takes the environment variable " + strings.ToUpper(name) + " for"
+					}
 					if strings.ToUpper(name) != name {
-						found(place{file: f.Name, line: f.lineOf(name)}, fmt.Sprintf("clusterctl demands the variable %s", name))
+						found(place{file: f.Name, line: f.lineOf(name)}, fmt.Sprintf("clusterctl %s %s", does, name))
 					}
 				}
 			}
@@ -259,6 +276,22 @@ func misunderstood(u use) string {
 		}
 	}
 	return ""
+}
+
+// spoken is a value that was read, for a message.
+func spoken(read any) string {
+	switch read := read.(type) {
+	case nil:
+		return "nothing"
+	case string:
+		return strconv.Quote(shortened(read))
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "an object"
+	default:
+		return fmt.Sprint(read)
+	}
 }
 
 // shortened is a text for a message.

@@ -27,7 +27,13 @@ var templateRules = []Rule{
 		ID: "template-one-namespace", Level: Must, Contract: "clusterctl provider contract, 4.2 and 7.2",
 		Title:  "References of Cluster API's objects stay in the target namespace",
 		Remedy: "remove the namespace of the reference, or set it to ${NAMESPACE}: clusterctl puts all objects into the target namespace, and leaves references alone",
-		check:  checkOneNamespace,
+		check:  func(r *Release, found report) { checkOneNamespace(r, found, true) },
+	},
+	{
+		ID: "template-reference-namespace", Level: Should, Contract: "clusterctl provider contract, 4.2 and 7.2",
+		Title:  "References of objects of an older version, and of other providers, stay in the target namespace, too",
+		Remedy: "remove the namespace of the reference, or set it to ${NAMESPACE}: Cluster API looks in the object's own namespace, whatever the reference says",
+		check:  func(r *Release, found report) { checkOneNamespace(r, found, false) },
 	},
 	{
 		ID: "template-fixed-namespace", Level: May, Contract: "clusterctl provider contract, 7.2",
@@ -120,8 +126,10 @@ var templateRules = []Rule{
 		check: func(r *Release, found report) {
 			for _, o := range of(r.Templates, "Cluster") {
 				class := className(o)
+				// One in a file of another name is class-name's.
+				named := func(c *Object) bool { return c.Name() == class }
 				if class == "" || chosen(class) || slices.ContainsFunc(r.Classes, func(f *File) bool { return f.Name == classPrefix+class+".yaml" }) ||
-					slices.ContainsFunc(of([]*File{o.File}, "ClusterClass"), func(c *Object) bool { return c.Name() == class }) {
+					slices.ContainsFunc(of(append(slices.Clone(r.Classes), o.File), "ClusterClass"), named) {
 					continue
 				}
 				found(o.at("spec", "topology"), fmt.Sprintf("there is no %s%s.yaml", classPrefix, class))

@@ -5,19 +5,25 @@ import (
 	"slices"
 	"strings"
 
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // checkOneNamespace finds references of Cluster API's objects that lead to another namespace.
 // clusterctl sets the namespace of each object, and of no reference.
-func checkOneNamespace(r *Release, found report) {
+func checkOneNamespace(r *Release, found report, refused bool) {
 	for _, o := range objects(r.Templates) {
 		o.references(func(path []string, ref objectReference) {
-			if ref.namespace != "" && ref.namespace != sampleNamespace && !chosen(ref.namespace) {
+			if o.localReferences() == refused && ref.namespace != "" && ref.namespace != sampleNamespace && !chosen(ref.namespace) {
 				found(o.at(append(slices.Clone(path), "namespace")...), fmt.Sprintf("%s leads to namespace %q", strings.Join(path, "."), ref.namespace))
 			}
 		})
 	}
+}
+
+// localReferences says that Cluster API's types leave no room for the namespace of a reference.
+func (o *Object) localReferences() bool {
+	return slices.Contains([]string{clusterv1.GroupVersion.String(), controlplanev1.GroupVersion.String()}, text(o.Fields, "apiVersion"))
 }
 
 // checkTemplateKinds finds objects of the provider's own API groups that no CRD serves.

@@ -21,7 +21,8 @@ type use struct {
 	args []string
 	// text is the whole expression; empty when it is an argument of another one.
 	text string
-	line int
+	// begin is where it begins in the text without spaces.
+	begin, line int
 	// own says that the line holds nothing else, and comment that it is a comment.
 	own, comment bool
 	// joined says that a word ends where the variable begins.
@@ -52,7 +53,7 @@ var ownLine = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
 // lose one. The parser of clusterctl has no positions.
 func scan(raw []byte) (uses []use, dollars []int) {
 	number, begin := 1, 0
-	var open, starts []int // uses without their closing brace; where each use begins
+	var open []int // uses without their closing brace
 	for line := range bytes.SplitAfterSeq(raw, []byte("\n")) {
 		comment := bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("#"))
 		own := ownLine.Match(line)
@@ -60,7 +61,7 @@ func scan(raw []byte) (uses []use, dollars []int) {
 			if line[i] == '}' && len(open) > 0 {
 				last := open[len(open)-1]
 				if open = open[:len(open)-1]; len(open) == 0 {
-					uses[last].text = string(raw[starts[last] : begin+i+1])
+					uses[last].text = string(raw[uses[last].begin : begin+i+1])
 				}
 			}
 			if line[i] != '$' {
@@ -74,9 +75,9 @@ func scan(raw []byte) (uses []use, dollars []int) {
 			switch {
 			// Outside of a variable, each pair of dollars stands for one.
 			case braced && (len(open) > 0 || (run-i)%2 == 1):
-				open, starts = append(open, len(uses)), append(starts, begin+run-1)
+				open = append(open, len(uses))
 				joined := i > 0 && (unicode.IsLetter(rune(line[i-1])) || unicode.IsDigit(rune(line[i-1])))
-				uses = append(uses, use{line: number, own: own, comment: comment, joined: joined})
+				uses = append(uses, use{begin: begin + run - 1, line: number, own: own, comment: comment, joined: joined})
 			case !braced && len(open) == 0 && (run-i == 2 || run-i == 3):
 				dollars = append(dollars, number)
 			}
