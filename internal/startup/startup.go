@@ -52,10 +52,27 @@ func Flag(program string) string {
 	return "--secure-port=-1"
 }
 
+// laterFiles are the flags of an API server whose files it reads once its flags are valid.
+var laterFiles = []string{"--audit-policy-file=", "--authentication-config=", "--encryption-provider-config="}
+
+// ReadsLater says whether a command line names a file that is not read before FilesFlags end the API server.
+func ReadsLater(line []string) bool {
+	return slices.ContainsFunc(line, func(arg string) bool {
+		return slices.ContainsFunc(laterFiles, func(flag string) bool { return strings.HasPrefix(arg, flag) })
+	})
+}
+
+// FilesFlags are the last flags of an API server that reads those files, too: the log of its audit is opened behind
+// them, and is no file. It must have no network, as it has opened its port by then, at any address that it has.
+func FilesFlags() []string { return []string{"--bind-address=0.0.0.0", "--audit-log-path=/"} }
+
+// logRefused is what an API server says of them.
+const logRefused = "ensureLogFile: open /: is a directory"
+
 // portRefused is what the programs of Kubernetes say of their Flag, also among other errors.
 var portRefused = regexp.MustCompile(`--secure-port -1 must be between \d and \d+, inclusive[^,\]]*`)
 
-// StaticPod is what the program of a static pod says that ran with Flag, also in a container that ctr runs.
+// StaticPod is what the program of a static pod says that ran with Flag or FilesFlags, also in a container that ctr runs.
 func StaticPod(out string) Refusal {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	if strings.HasPrefix(lines[len(lines)-1], "ctr: ") {
@@ -71,6 +88,9 @@ func StaticPod(out string) Refusal {
 		}
 	}
 	said := LastError(out)
+	if said == logRefused {
+		return Refusal{Tried: true}
+	}
 	if portRefused.MatchString(said) {
 		return Refusal{strings.Trim(portRefused.ReplaceAllString(said, ""), "[], "), true}
 	}

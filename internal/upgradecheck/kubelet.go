@@ -1,8 +1,10 @@
 package upgradecheck
 
 import (
+	"compress/gzip"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,14 +76,24 @@ func patched(document, patch []byte, operations bool) ([]byte, error) {
 	return all.ApplyWithOptions(document, options)
 }
 
+// maxFile is how much a compressed file may hold: Kubernetes keeps no larger object.
+const maxFile = 1 << 20
+
 func decoded(file bootstrapv1.File) (string, error) {
-	switch file.Encoding {
-	case "":
-		return file.Content, nil
-	case bootstrapv1.Base64:
-		data, err := base64.StdEncoding.DecodeString(file.Content)
-		return string(data), err
-	case bootstrapv1.Gzip, bootstrapv1.GzipBase64:
+	content := io.Reader(strings.NewReader(file.Content))
+	if file.Encoding == bootstrapv1.Base64 || file.Encoding == bootstrapv1.GzipBase64 {
+		content = base64.NewDecoder(base64.StdEncoding, content)
 	}
-	return "", fmt.Errorf("its encoding is %s", file.Encoding)
+	if file.Encoding == bootstrapv1.Gzip || file.Encoding == bootstrapv1.GzipBase64 {
+		unpacked, err := gzip.NewReader(content)
+		if err != nil {
+			return "", err
+		}
+		content = unpacked
+	}
+	data, err := io.ReadAll(io.LimitReader(content, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("it is larger than %d bytes", maxFile)
+	}
+	return string(data), err
 }

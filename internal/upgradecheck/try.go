@@ -149,25 +149,30 @@ func (o *tried) staticPods(ctx context.Context) error {
 	}
 	const nowhere = "/nonexistent"
 	cluster := o.Spec.ClusterConfiguration
+	authorization, ofServer, err := o.authorization(cluster.APIServer)
+	if err != nil {
+		return err
+	}
 	clients := []string{"--kubeconfig=" + nowhere, "--authentication-kubeconfig=" + nowhere, "--authorization-kubeconfig=" + nowhere}
 	for _, pod := range []struct {
 		program string
 		flags   []string
-		extra   []bootstrapv1.Arg
+		extra   []string
 	}{
 		{"kube-apiserver", []string{
+			authorization,
 			"--etcd-servers=https://127.0.0.1:2379", "--service-account-issuer=https://kubernetes.default.svc", "--client-ca-file=" + nowhere,
-			"--tls-cert-file=" + nowhere, "--tls-private-key-file=" + nowhere, "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=10.96.0.0/12",
+			"--tls-cert-file=" + nowhere, "--tls-private-key-file=" + nowhere, "--service-cluster-ip-range=10.96.0.0/12",
 			"--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
-		}, cluster.APIServer.ExtraArgs},
-		{"kube-controller-manager", clients, cluster.ControllerManager.ExtraArgs},
-		{"kube-scheduler", clients, cluster.Scheduler.ExtraArgs},
-		{startup.Etcd, []string{"--data-dir=" + filepath.Join(o.work, "etcd")}, cluster.Etcd.Local.ExtraArgs},
+		}, ofServer},
+		{"kube-controller-manager", clients, arguments(cluster.ControllerManager.ExtraArgs)},
+		{"kube-scheduler", clients, arguments(cluster.Scheduler.ExtraArgs)},
+		{startup.Etcd, []string{"--data-dir=" + filepath.Join(o.work, "etcd")}, arguments(cluster.Etcd.Local.ExtraArgs)},
 	} {
 		if pod.program == startup.Etcd && len(cluster.Etcd.External.Endpoints) > 0 {
 			continue
 		}
-		out, _, err := o.run(ctx, pod.program, nil, slices.Concat(pod.flags, arguments(pod.extra), []string{startup.Flag(pod.program)})...)
+		out, _, err := o.run(ctx, pod.program, nil, slices.Concat(pod.flags, pod.extra, []string{startup.Flag(pod.program)})...)
 		if err != nil {
 			o.say(pod.program, NotTried, err.Error())
 			continue
@@ -175,6 +180,41 @@ func (o *tried) staticPods(ctx context.Context) error {
 		o.judge(pod.program, startup.StaticPod(out))
 	}
 	return nil
+}
+
+// authorization is how the API server authorizes, and its other extraArgs. A configuration of that is the one file that
+// is read while flags are validated; kubeadm sets no mode beside it.
+func (o *tried) authorization(server bootstrapv1.APIServer) (flag string, others []string, _ error) {
+	const config, modes = "--authorization-config=", "--authorization-mode=Node,RBAC"
+	flag = modes
+	for _, arg := range arguments(server.ExtraArgs) {
+		path, found := strings.CutPrefix(arg, config)
+		if !found {
+			others = append(others, arg)
+			continue
+		}
+		onHost := path
+		for _, v := range server.ExtraVolumes {
+			if below, err := filepath.Rel(v.MountPath, path); err == nil && filepath.IsLocal(below) {
+				onHost = filepath.Join(v.HostPath, below)
+			}
+		}
+		i := slices.IndexFunc(o.Spec.Files, func(f bootstrapv1.File) bool { return f.Path == onHost })
+		if i < 0 || o.Spec.Files[i].ContentFrom.Secret.Name != "" {
+			o.say("kube-apiserver", NotTried, onHost+" is not in the object")
+			continue
+		}
+		content, err := decoded(o.Spec.Files[i])
+		if err != nil {
+			o.say("kube-apiserver", NotTried, fmt.Sprintf("%s: %v", onHost, err))
+			continue
+		}
+		flag = config + filepath.Join(o.work, "authorization.yaml")
+		if err := os.WriteFile(strings.TrimPrefix(flag, config), []byte(content), 0o600); err != nil {
+			return "", nil, err
+		}
+	}
+	return flag, others, nil
 }
 
 func (o *tried) judge(program string, said startup.Refusal) {

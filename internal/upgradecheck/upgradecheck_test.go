@@ -1,6 +1,9 @@
 package upgradecheck
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -75,6 +78,11 @@ func programsTell(t *testing.T, trial Trial) {
 		"patch of a kubelet": {worker: true, mutate: func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.Files = []bootstrapv1.File{{Path: "/etc/kubernetes/patches/kubeletconfiguration+json.json", Encoding: bootstrapv1.Base64, Content: "W3sib3AiOiJhZGQiLCJwYXRoIjoiL2ZlYXR1cmVHYXRlcy9Hb25lIiwidmFsdWUiOnRydWV9XQ=="}}
 		}, program: "kubelet", want: "unrecognized feature gate: Gone"},
+		"compressed patch of a kubelet": {worker: true, mutate: func(s *bootstrapv1.KubeadmConfigSpec) {
+			s.Files = []bootstrapv1.File{{Path: "/p/kubeletconfiguration.yaml", Encoding: bootstrapv1.GzipBase64, Content: base64.StdEncoding.EncodeToString(compressed(t, "maxPods: -3\n"))}}
+		}, program: "kubelet", want: "maxPods (--max-pods) -3 must not be a negative number"},
+		"good authorizer":    {mutate: authorizer("RBAC")},
+		"authorizer in file": {mutate: authorizer("Gone"), program: "kube-apiserver", want: "authorizers[0].type: Unsupported value"},
 		"file of a kubelet": {worker: true, mutate: func(s *bootstrapv1.KubeadmConfigSpec) {
 			s.Files = []bootstrapv1.File{{Path: "/etc/kubelet.yaml", Content: "kind: KubeletConfiguration\nmaxPods: -3\n"}}
 		}, program: "kubelet", want: "maxPods (--max-pods) -3 must not be a negative number"},
@@ -114,6 +122,54 @@ func programsTell(t *testing.T, trial Trial) {
 				}
 			}
 		})
+	}
+}
+
+// authorizer gives the API server a configuration of its authorization, which it finds where a volume of its pod is.
+func authorizer(kind string) func(*bootstrapv1.KubeadmConfigSpec) {
+	return func(s *bootstrapv1.KubeadmConfigSpec) {
+		s.Files = []bootstrapv1.File{{Path: "/etc/own/authz/config.yaml", Content: "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers: [{type: " + kind + ", name: " + strings.ToLower(kind) + "}]\n"}}
+		server := &s.ClusterConfiguration.APIServer
+		server.ExtraArgs = []bootstrapv1.Arg{arg("authorization-config", "/etc/kubernetes/authz/config.yaml")}
+		server.ExtraVolumes = []bootstrapv1.HostPathMount{{Name: "authz", HostPath: "/etc/own/authz", MountPath: "/etc/kubernetes/authz"}}
+	}
+}
+
+func compressed(t *testing.T, content string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(content)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Files are read in each encoding, and none that is damaged or grows without a bound.
+func TestDecoded(t *testing.T) {
+	small, large := compressed(t, "a: b"), compressed(t, strings.Repeat("a", maxFile+1))
+	for name, c := range map[string]struct {
+		bootstrapv1.File
+		want string
+		ok   bool
+	}{
+		"plain":              {bootstrapv1.File{Content: "a: b"}, "a: b", true},
+		"base64":             {bootstrapv1.File{Encoding: bootstrapv1.Base64, Content: "YTog\nYg=="}, "a: b", true},
+		"gzip":               {bootstrapv1.File{Encoding: bootstrapv1.Gzip, Content: string(small)}, "a: b", true},
+		"gzip+base64":        {bootstrapv1.File{Encoding: bootstrapv1.GzipBase64, Content: base64.StdEncoding.EncodeToString(small)}, "a: b", true},
+		"as large as allows": {bootstrapv1.File{Encoding: bootstrapv1.Gzip, Content: string(compressed(t, strings.Repeat("a", maxFile)))}, strings.Repeat("a", maxFile), true},
+		"too large":          {bootstrapv1.File{Encoding: bootstrapv1.Gzip, Content: string(large)}, "", false},
+		"no base64":          {bootstrapv1.File{Encoding: bootstrapv1.Base64, Content: "?"}, "", false},
+		"not compressed":     {bootstrapv1.File{Encoding: bootstrapv1.GzipBase64, Content: "YTogYg=="}, "", false},
+		"cut":                {bootstrapv1.File{Encoding: bootstrapv1.Gzip, Content: string(small[:len(small)-6])}, "", false},
+	} {
+		got, err := decoded(c.File)
+		if (err == nil) != c.ok || c.ok && got != c.want {
+			t.Errorf("%s: got %d bytes, %v", name, len(got), err)
+		}
 	}
 }
 

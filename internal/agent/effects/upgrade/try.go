@@ -75,23 +75,38 @@ func (c *onControlPlane) tryStaticPod(ctx context.Context, pod *corev1.Pod) erro
 	line := []string{"ctr", "--address", c.CRISocket, "--namespace", "k8s.io", "run", "--rm"}
 	for _, mount := range container.VolumeMounts {
 		for _, volume := range pod.Spec.Volumes {
-			// Etcd must not find its data.
-			if volume.Name == mount.Name && volume.HostPath != nil && mount.ReadOnly {
+			// Etcd must not find its data. What the others would write is there to be read; a directory that the
+			// kubelet makes is not there yet.
+			if volume.Name == mount.Name && volume.HostPath != nil && (mount.ReadOnly || pod.Name != etcd && c.exists(volume.HostPath.Path)) {
 				line = append(line, "--mount", fmt.Sprintf("type=bind,src=%s,dst=%s,options=rbind:ro", volume.HostPath.Path, mount.MountPath))
 			}
 		}
 	}
-	out, err := c.output(ctx, slices.Concat(line, []string{container.Image, "slipway-try-" + pod.Name}, container.Command, container.Args, []string{startup.Flag(pod.Name)})...)
-	if err != nil {
-		return operation.Failf(operation.ReasonStepFailed, operation.RetryAfterReset, err, "try the %s of %s", pod.Name, c.version)
+	command := slices.Concat(container.Command, container.Args)
+	tries := [][]string{{startup.Flag(pod.Name)}}
+	if startup.ReadsLater(command) {
+		tries = append(tries, startup.FilesFlags())
 	}
-	switch said := startup.StaticPod(out); {
-	case !said.Tried:
-		c.Log.Warn("a static pod cannot be tried before the upgrade", "pod", pod.Name, "err", operation.Truncate(said.Why, maxError))
-	case said.Why != "":
-		return wouldNotStart(pod.Name, c.version, said.Why, "the clusterConfiguration of the control-plane object, ConfigMap kube-system/kubeadm-config in the cluster")
+	for _, last := range tries {
+		out, err := c.output(ctx, slices.Concat(line, []string{container.Image, "slipway-try-" + pod.Name}, command, last)...)
+		if err != nil {
+			return operation.Failf(operation.ReasonStepFailed, operation.RetryAfterReset, err, "try the %s of %s", pod.Name, c.version)
+		}
+		switch said := startup.StaticPod(out); {
+		case !said.Tried:
+			c.Log.Warn("a static pod cannot be tried before the upgrade", "pod", pod.Name, "err", operation.Truncate(said.Why, maxError))
+			return nil
+		case said.Why != "":
+			return wouldNotStart(pod.Name, c.version, said.Why, "the clusterConfiguration of the control-plane object, ConfigMap kube-system/kubeadm-config in the cluster, and files of the host that it names")
+		}
 	}
 	return nil
+}
+
+// exists says whether the host has a path.
+func (u Upgrader) exists(path string) bool {
+	_, err := os.Stat(u.Root.Path(path))
+	return err == nil
 }
 
 // renderKubelet has kubeadm of the version write into dir what it would have the kubelet read.

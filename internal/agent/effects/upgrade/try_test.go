@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
@@ -131,16 +132,38 @@ func staticPodsTell(t *testing.T, programs string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keyFile := filepath.Join(t.TempDir(), "sa.key")
-	if err := os.WriteFile(keyFile, key, 0o600); err != nil {
+	files := t.TempDir()
+	keyFile := filepath.Join(files, "sa.key")
+	cert, certKey, err := certutil.GenerateSelfSignedCertKey("a", nil, nil)
+	if err != nil {
 		t.Fatal(err)
+	}
+	const config = "apiVersion: apiserver.config.k8s.io/v1\nkind: "
+	for name, content := range map[string]string{
+		"sa.key": string(key), "a.crt": string(cert), "a.key": string(certKey),
+		"audit":   "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n",
+		"audit-x": "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Gone}]\n",
+		"crypt":   config + "EncryptionConfiguration\nresources: [{resources: [secrets], providers: [{aescbc: {keys: [{name: a, secret: MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=}]}}, {identity: {}}]}]\n",
+		"crypt-x": config + "EncryptionConfiguration\nresources: [{resources: [secrets], providers: [{gone: {}}]}]\n",
+		"authn-x": "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\njwt: [{issuer: {url: 'http://gone'}}]\n",
+		"authz-x": config + "AuthorizationConfiguration\nauthorizers: [{type: Gone, name: a}]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(files, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for name, c := range map[string]struct{ program, flags, want string }{
 		"accepted":             {"kube-apiserver", "", ""},
 		"flag that went":       {"kube-apiserver", "--gone=1", "unknown flag: --gone"},
 		"gate that went":       {"kube-apiserver", "--feature-gates=Gone=true", "unrecognized feature gate: Gone"},
 		"plugin that went":     {"kube-apiserver", "--enable-admission-plugins=Gone", `enable-admission-plugins plugin "Gone" is unknown`},
-		"two that went":        {"kube-apiserver", "--enable-admission-plugins=Gone --runtime-config=gone/v1=true", "unknown api groups gone/v1"},
+		"two that went":        {"kube-apiserver", "--enable-admission-plugins=Gone --runtime-config=gone/v1=true", "unknown api groups gone"}, // "gone/v1" from 1.36 on
+		"good files":           {"kube-apiserver", "--audit-policy-file=FILES/audit --encryption-provider-config=FILES/crypt --audit-log-path=FILES/log", ""},
+		"rule of the audit":    {"kube-apiserver", "--audit-policy-file=FILES/audit-x", "loading audit policy file: rules[0].level: Unsupported value"},
+		"no policy":            {"kube-apiserver", "--audit-policy-file=FILES/none", "loading audit policy file: failed to read file path"},
+		"provider of keys":     {"kube-apiserver", "--encryption-provider-config=FILES/crypt-x", "error while parsing file: error decoding encryption provider configuration file"},
+		"issuer of tokens":     {"kube-apiserver", "--authentication-config=FILES/authn-x", "invalid authentication config"},
+		"authorizer":           {"kube-apiserver", "--authorization-config=FILES/authz-x", "authorizers[0].type: Unsupported value"},
 		"controllers":          {"kube-controller-manager", "", ""},
 		"gate of controllers":  {"kube-controller-manager", "--feature-gates=Gone=true", "unrecognized feature gate: Gone"},
 		"controller that went": {"kube-controller-manager", "--controllers=gone", `"gone" is not in the list of known controllers`},
@@ -153,12 +176,16 @@ func staticPodsTell(t *testing.T, programs string) {
 		t.Run(name, func(t *testing.T) {
 			flags := map[string]string{
 				"kube-apiserver": "--etcd-servers=https://127.0.0.1:1 --service-account-issuer=https://a --service-account-key-file=" + keyFile + " --service-account-signing-key-file=" + keyFile +
-					" --tls-cert-file=/gone.crt --tls-private-key-file=/gone.key --client-ca-file=/gone.crt --authorization-mode=Node,RBAC --service-cluster-ip-range=10.96.0.0/12",
+					" --tls-cert-file=FILES/a.crt --tls-private-key-file=FILES/a.key --client-ca-file=FILES/a.crt --authorization-mode=Node,RBAC --etcd-cafile=FILES/a.crt --service-cluster-ip-range=10.96.0.0/12",
 				"kube-controller-manager": "--kubeconfig=/gone --authentication-kubeconfig=/gone --authorization-kubeconfig=/gone --bind-address=127.0.0.1 --leader-elect=true",
 				"kube-scheduler":          "--kubeconfig=/gone --authentication-kubeconfig=/gone --authorization-kubeconfig=/gone --bind-address=127.0.0.1 --leader-elect=true",
 				etcd:                      "--data-dir=" + filepath.Join(t.TempDir(), "data"),
 			}[c.program]
-			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "image", Command: slices.Concat([]string{c.program}, strings.Fields(flags), strings.Fields(c.flags))}}}}
+			flags = strings.ReplaceAll(flags, "FILES", files)
+			if strings.Contains(c.flags, "--authorization-config=") { // as kubeadm does
+				flags = strings.Replace(flags, "--authorization-mode=Node,RBAC", "", 1)
+			}
+			pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "image", Command: slices.Concat([]string{c.program}, strings.Fields(flags), strings.Fields(strings.ReplaceAll(c.flags, "FILES", files)))}}}}
 			pod.Name = c.program
 			u := &onControlPlane{version: "v1", Upgrader: Upgrader{Runner: trier{images: images}, Log: slog.New(slog.DiscardHandler)}}
 			err := u.tryStaticPod(t.Context(), pod)
@@ -171,6 +198,42 @@ func staticPodsTell(t *testing.T, programs string) {
 				}
 			}
 		})
+	}
+}
+
+// recorder keeps the command lines of containers.
+type recorder struct {
+	command.System
+	lines []string
+}
+
+// Run implements command.Runner.
+func (r *recorder) Run(_ context.Context, _ string, args ...string) ([]byte, error) {
+	r.lines = append(r.lines, strings.Join(args, " "))
+	return []byte("[--secure-port -1 must be between 1 and 65535, inclusive]"), nil
+}
+
+// A static pod that is tried finds the files of its host, also where it may write; only etcd does not find its data.
+func TestStaticPodsFindTheirFiles(t *testing.T) {
+	host := t.TempDir()
+	volume := func(name, path string) corev1.Volume {
+		return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path}}}
+	}
+	for _, name := range []string{"kube-apiserver", etcd} {
+		r := &recorder{}
+		pod := &corev1.Pod{Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Image: "image", VolumeMounts: []corev1.VolumeMount{{Name: "pki", MountPath: "/pki", ReadOnly: true}, {Name: "own", MountPath: "/own"}, {Name: "later", MountPath: "/later"}}}},
+			Volumes:    []corev1.Volume{volume("pki", "/pki"), volume("own", host), volume("later", filepath.Join(host, "later"))},
+		}}
+		pod.Name = name
+		u := &onControlPlane{version: "v1", Upgrader: Upgrader{Runner: r, Log: slog.New(slog.DiscardHandler)}}
+		if err := u.tryStaticPod(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Join(r.lines, "\n")
+		if !strings.Contains(line, "src=/pki,dst=/pki,options=rbind:ro") || strings.Contains(line, "dst=/own,options=rbind:ro") != (name != etcd) || strings.Contains(line, "/later") {
+			t.Errorf("%s: %s", name, line)
+		}
 	}
 }
 
