@@ -15,7 +15,7 @@ case $1 in
   python) packages=python3 programs=python3 ;;                                            # for the extension in another language
   rpm) packages=rpm programs=rpm ;;                                                       # for the agent's package
   vm) packages="qemu-system-x86 mmdebstrap e2fsprogs" programs="qemu-system-x86_64 mmdebstrap mke2fs" ;;
-  chromium) packages="chromium-headless-shell npm" programs="$(command -v chromium google-chrome || echo chromium-headless-shell) npm" ;;
+  chromium) packages="chromium-headless-shell $(command -v npm >/dev/null || echo npm)" programs="$(command -v chromium google-chrome || echo chromium-headless-shell) npm" ;;
 esac
 
 lacks() { for p in $programs; do [ -e "$p" ] || [ -x "$folder/$p" ] || command -v "$p" >/dev/null || return 0; done; return 1; }
