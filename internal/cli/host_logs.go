@@ -11,14 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/redact"
@@ -133,20 +128,19 @@ func (f *logFlags) local(cmd *cobra.Command, cluster *management.Cluster, host s
 
 // show requests a log of the agent, and writes it as it comes.
 func (f *logFlags) show(cmd *cobra.Command, s *session, name string) error {
-	ctx := cmd.Context()
-	request, err := f.request(ctx, s, name)
-	if err != nil {
-		return err
+	ctx, notes := cmd.Context(), cmd.ErrOrStderr()
+	i := slices.IndexFunc(logUnits, func(u infrav1.HostLogUnit) bool { return strings.EqualFold(string(u), f.unit) })
+	if i < 0 {
+		return fmt.Errorf("--unit %q: want %s", f.unit, strings.Join(unitNames(), ", "))
 	}
-	if err := s.Create(ctx, request); err != nil {
+	request, err := change.RequestLog(ctx, s, s.key(name), change.LogQuery{Unit: logUnits[i], Since: f.since, Lines: f.lines, Follow: f.follow})
+	if err != nil {
 		return err
 	}
 	defer func() {
 		// Ctrl-C ends it on the host, too.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		if err := client.IgnoreNotFound(s.Delete(ctx, request)); err != nil {
-			fmt.Fprintln(cmd.ErrOrStderr(), "The request stays for some minutes:", err)
+		if err := change.EndLog(ctx, s, request); err != nil {
+			fmt.Fprintln(notes, "The request stays for some minutes:", err)
 		}
 	}()
 	if !f.follow {
@@ -154,103 +148,22 @@ func (f *logFlags) show(cmd *cobra.Command, s *session, name string) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, logsPatience, fmt.Errorf("no answer within %s: check that slipway-manager runs, in the version of this command", logsPatience))
 		defer cancel()
 	}
-	return followRequest(ctx, s, request, cmd.OutOrStdout(), cmd.ErrOrStderr())
-}
-
-// request is what is requested of the agent of a host.
-func (f *logFlags) request(ctx context.Context, s *session, name string) (*infrav1.HostLogRequest, error) {
-	i := slices.IndexFunc(logUnits, func(u infrav1.HostLogUnit) bool { return strings.EqualFold(string(u), f.unit) })
-	if i < 0 {
-		return nil, fmt.Errorf("--unit %q: want %s", f.unit, strings.Join(unitNames(), ", "))
-	}
-	h := &infrav1.Host{}
-	if err := s.Get(ctx, s.key(name), h); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("namespace %s has no host %s; see `slipway host list`", s.namespace, name)
-	}
-	self := &authenticationv1.SelfSubjectReview{}
-	if err := s.Create(ctx, self); err != nil {
-		return nil, fmt.Errorf("find out who you are for the management cluster: %w", err)
-	}
-	request := &infrav1.HostLogRequest{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-" + rand.String(10)}}
-	request.Spec = infrav1.HostLogRequestSpec{HostName: name, Unit: logUnits[i], RequestedBy: self.Status.UserInfo.Username, Lines: int32(f.lines)}
-	if f.since > 0 {
-		request.Spec.SinceSeconds = int32(max(1, min(f.since, 365*24*time.Hour).Round(time.Second)/time.Second))
-	}
-	if f.follow {
-		request.Spec.Follow, request.Spec.TimeLimitSeconds = ptr.To(true), infrav1.HostLogMaxTimeLimit
-	}
-	return request, nil
-}
-
-// followRequest writes the answers to a request until it is complete. A message beside lines goes to notes.
-func followRequest(ctx context.Context, s *session, request *infrav1.HostLogRequest, out, notes io.Writer) error {
-	watch, err := s.Watch(ctx, &infrav1.HostLogRequestList{}, client.InNamespace(request.Namespace), client.MatchingFields{metav1.ObjectNameField: request.Name},
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: request.ResourceVersion}})
-	if err != nil {
-		return err
-	}
-	defer watch.Stop()
-	shown := int64(0)
-	for {
-		select {
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return context.Cause(ctx)
-			}
-			return nil
-		case event, open := <-watch.ResultChan():
-			answered, is := event.Object.(*infrav1.HostLogRequest)
-			switch {
-			case !open && ctx.Err() != nil:
-				continue
-			case !open:
-				return errors.New("the management cluster ended the watch of the answer: run the command again")
-			case !is:
-				return apierrors.FromObject(event.Object)
-			case answered.UID != request.UID:
-				continue
-			}
-			if shown, err = showAnswer(&answered.Status, shown, out, notes); err != nil {
-				return err
-			}
-			status := answered.Status
-			switch {
-			case status.CompletionTime == nil && answered.DeletionTimestamp.IsZero() && event.Type != "DELETED":
-				continue
-			case status.CompletionTime == nil:
-				return errors.New("the request was deleted before the answer was complete")
-			case status.Message != "" && shown == 0:
-				return errors.New(status.Message)
-			case status.Message != "":
-				err := display.WriteVisible(notes, "The log ends: "+status.Message+".\n")
-				return err
-			case shown == 0:
-				_, err := io.WriteString(notes, "The log has no such lines.\n")
-				return err
-			}
-			return nil
+	none := true
+	message, err := change.ReadLog(ctx, s, request, func(missing int64, lines []string) error {
+		none = false
+		if missing > 0 {
+			fmt.Fprintf(notes, "%d lines are missing: an answer has no room for more.\n", missing)
 		}
+		return display.WriteVisible(cmd.OutOrStdout(), strings.Join(lines, ""))
+	})
+	switch {
+	case err != nil || ctx.Err() != nil:
+	case message != "":
+		err = display.WriteVisible(notes, "The log ends: "+message+".\n")
+	case none:
+		_, err = io.WriteString(notes, "The log has no such lines.\n")
 	}
-}
-
-// showAnswer writes the lines of an answer that were not shown, and returns the number of the last one.
-func showAnswer(status *infrav1.HostLogRequestStatus, shown int64, out, notes io.Writer) (int64, error) {
-	if status.FirstLine == 0 {
-		return shown, nil
-	}
-	lines := strings.SplitAfter(status.Text, "\n")
-	lines = lines[:len(lines)-1]
-	if missing := status.FirstLine - shown - 1; missing > 0 {
-		fmt.Fprintf(notes, "%d lines are missing: an answer has no room for more.\n", missing)
-	} else {
-		lines = lines[min(-missing, int64(len(lines))):]
-	}
-	if len(lines) == 0 {
-		return shown, nil
-	}
-	last := max(shown, status.FirstLine-1) + int64(len(lines))
-	err := display.WriteVisible(out, strings.Join(lines, ""))
-	return last, err
+	return err
 }
 
 // redacted writes lines without likely credentials and without what steers a terminal, as an agent answers

@@ -18,23 +18,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
-// Each line is shown once, whatever answers have of those before, and gaps are reported.
-func TestShowAnswer(t *testing.T) {
-	var out, notes bytes.Buffer
-	shown := int64(0)
-	for _, status := range []infrav1.HostLogRequestStatus{
-		{}, {FirstLine: 3, Text: "3\n4\n"}, {FirstLine: 3, Text: "3\n4\n", Message: "again"}, {FirstLine: 4, Text: "4\n5\x1b[2J\n"}, {FirstLine: 8, Text: "8\n"},
-	} {
-		var err error
-		if shown, err = showAnswer(&status, shown, &out, &notes); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if out.String() != "3\n4\n5^[[2J\n8\n" || shown != 8 || strings.Count(notes.String(), "2 lines are missing") != 2 {
-		t.Errorf("%d shown: %q, notes %q", shown, out.String(), notes.String())
-	}
-}
-
 // answerAs plays the agent: it answers the first request for a host by these statuses, one after the other.
 func answerAs(t *testing.T, namespace string, statuses ...infrav1.HostLogRequestStatus) <-chan infrav1.HostLogRequest {
 	t.Helper()

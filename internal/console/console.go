@@ -27,7 +27,7 @@ type Config struct {
 	Address string
 	// Rest and Client act with the rights of the user.
 	Rest   *rest.Config
-	Client client.Client
+	Client client.WithWatch
 	// Namespace is the only one that is shown; empty for all.
 	Namespace string
 	// Name of the management cluster, for its title.
@@ -44,6 +44,8 @@ type Console struct {
 	listener net.Listener
 	guard    *guard
 	handler  http.Handler
+	// end ends what was begun for pages.
+	end func()
 }
 
 // Listen makes a console whose watches end with ctx.
@@ -70,7 +72,7 @@ func Listen(ctx context.Context, config Config) (*Console, error) {
 		return nil, err
 	}
 	reader.Follow(&corev1.Event{}, &s.timeline)
-	return &Console{listener: listener.New(l, listener.Options{}), guard: g, handler: g.protect(s.routes())}, nil
+	return &Console{listener: listener.New(l, listener.Options{}), guard: g, handler: g.protect(s.routes()), end: s.logs.end}, nil
 }
 
 // URL opens the console in one browser, once.
@@ -89,6 +91,7 @@ func (c *Console) Serve(ctx context.Context) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
+	defer c.end()
 	if err := server.Serve(c.listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

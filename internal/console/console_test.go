@@ -80,6 +80,8 @@ type running struct {
 	// link is what was printed.
 	link  string
 	asked *paths
+	// stop ends it, as the end of the test does.
+	stop func()
 }
 
 // start runs a console of a namespace with the rights of a user, an administrator when it
@@ -101,7 +103,7 @@ func closed(t *testing.T, user, namespace string) *running {
 	config := rest.CopyConfig(env.Config)
 	config.Impersonate.UserName = user
 	config.Wrap(c.asked.record)
-	own, err := client.New(config, client.Options{Scheme: env.Scheme})
+	own, err := client.NewWithWatch(config, client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,12 +116,13 @@ func closed(t *testing.T, user, namespace string) *running {
 		t.Fatal(err)
 	}
 	go func() { served <- shown.Serve(ctx) }()
-	t.Cleanup(func() {
+	c.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
+	t.Cleanup(c.stop)
 	link, err := url.Parse(shown.URL())
 	if err != nil {
 		t.Fatal(err)

@@ -89,6 +89,7 @@ func (s *server) host(v *visit) (string, any, error) {
 		approve := button{"Approve…", view.PageOf("Host", key.Namespace, key.Name, "") + "/approve", s.missing(v.Context(), key.Namespace, []right{onHosts("get"), onHosts("patch"), onHosts("approve")})}
 		v.buttons = append([]button{approve}, v.buttons...)
 	}
+	v.buttons = append(v.buttons, button{"Log…", view.PageOf("Host", key.Namespace, key.Name, "") + "/logs", s.missing(v.Context(), key.Namespace, logRights)})
 	return "Host " + key.Name, view.HostOf(host, v.o, v.states, s.timeline.About("Host", key.Namespace, key.Name)), nil
 }
 

@@ -39,6 +39,7 @@ type server struct {
 	templates *template.Template
 	streams   streams
 	rights    rights
+	logs      logs
 	// timeline has the events that the reader knows.
 	timeline view.Timeline
 	now      func() time.Time
@@ -86,6 +87,7 @@ var pages = []page{
 	{pattern: "/{$}", template: "overview", tab: "overview", load: (*server).overview},
 	{pattern: "/hosts", template: "hosts", tab: "hosts", load: (*server).hosts},
 	{pattern: "/hosts/{namespace}/{name}", template: "host", tab: "hosts", load: (*server).host},
+	{pattern: logsPattern, template: "logs", tab: "hosts", load: (*server).log},
 	{pattern: approvePattern, template: "approve", tab: "hosts", load: (*server).approving, still: true},
 	{pattern: "/clusters", template: "clusters", tab: "clusters", load: (*server).clusters},
 	{pattern: "/clusters/{namespace}/{name}", template: "cluster", tab: "clusters", load: (*server).cluster},
@@ -121,6 +123,7 @@ func (s *server) routes() http.Handler {
 	}
 	mux.HandleFunc("POST "+decidePattern, s.decide)
 	mux.HandleFunc("POST "+approvePattern, s.approve)
+	mux.HandleFunc("POST "+logsPattern, s.readLog)
 	mux.HandleFunc("POST "+actOnHost, hostActor.act(s))
 	mux.HandleFunc("POST "+actOnCluster, clusterActor.act(s))
 	if files, err := fs.Sub(assets, "assets"); err == nil {

@@ -41,7 +41,7 @@ func newStory(t *testing.T) *story {
 	s := &story{browser: b, world: newWorld(t), t: t}
 	config := rest.CopyConfig(s.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: operator, Groups: []string{"system:authenticated"}}
-	own, err := client.New(config, client.Options{Scheme: s.Client.Scheme()})
+	own, err := client.NewWithWatch(config, client.Options{Scheme: s.Client.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func (s *story) usable(overview *tab) {
 	t.Helper()
 	for name, path := range map[string]string{
 		"overview": "/", "host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
-		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "racks": "/hosts?racks=1",
+		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "logs": "/hosts/" + namespace + "/host-1/logs", "racks": "/hosts?racks=1",
 		"act": "/hosts/" + namespace + "/host-1/do/reboot", "run-of-create": "/runs/" + namespace + "/" + s.theRun().Name, "decided": "/decisions",
 	} {
 		p := s.page(path)

@@ -92,6 +92,9 @@ func Start(ctx context.Context, config *rest.Config, live client.Client, namespa
 // Changed returns a channel that is closed at the next change of anything that was read.
 func (r *Reader) Changed() <-chan struct{} { return r.changed.wait() }
 
+// Touch is a change of something else that pages show.
+func (r *Reader) Touch() { r.changed.fire() }
+
 // Silent is since when the API server does not answer; zero while it does. What is read
 // meanwhile is what was known then.
 func (r *Reader) Silent() time.Time {
