@@ -34,12 +34,13 @@ var templates embed.FS
 // server renders pages.
 type server struct {
 	Config
-	reader    *watch.Reader
-	guard     *guard
-	templates *template.Template
-	streams   streams
-	rights    rights
-	logs      logs
+	reader        *watch.Reader
+	guard         *guard
+	templates     *template.Template
+	streams       streams
+	rights        rights
+	logs          logs
+	serverVersion serverVersion
 	// timeline has the events that the reader knows.
 	timeline view.Timeline
 	now      func() time.Time
@@ -95,6 +96,7 @@ var pages = []page{
 	{pattern: actOnHost, template: "act", tab: "hosts", load: hostActor.form, still: true},
 	{pattern: actOnCluster, template: "act", tab: "clusters", load: clusterActor.form, still: true},
 	{pattern: "/placement/{namespace}/{name}", template: "placement", tab: "clusters", load: (*server).placement},
+	{pattern: "/versions", template: "versions", tab: "versions", load: (*server).versions},
 	{pattern: "/decisions", template: "decisions", tab: "decisions", load: (*server).decisions},
 	{pattern: "/runs/{namespace}/{name}", template: "run", tab: "decisions", load: (*server).run},
 	{pattern: decidePattern, template: "decide", tab: "decisions", load: (*server).deciding, still: true},

@@ -148,7 +148,7 @@ func TestConsole(t *testing.T) {
 	cut()
 	fleet.shows("not connected", "HostDisconnected")
 	// For a minute it is a note, which is folded.
-	overview.shows("HostDisconnected", "systemctl status slipway-agent")
+	overview.shows("HostDisconnected", "systemctl restart slipway-agent")
 	s.usable(overview)
 	for name, p := range map[string]*tab{"the hosts": fleet, "the overview": overview, "the cluster": cluster, "the runs": runs} {
 		s.expectClean(name, p)
@@ -162,7 +162,7 @@ func (s *story) usable(overview *tab) {
 	t.Helper()
 	for name, path := range map[string]string{
 		"overview": "/", "host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
-		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "logs": "/hosts/" + namespace + "/host-1/logs", "racks": "/hosts?racks=1",
+		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "logs": "/hosts/" + namespace + "/host-1/logs", "versions": "/versions", "racks": "/hosts?racks=1",
 		"act": "/hosts/" + namespace + "/host-1/do/reboot", "run-of-create": "/runs/" + namespace + "/" + s.theRun().Name, "decided": "/decisions",
 	} {
 		p := s.page(path)
