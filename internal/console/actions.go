@@ -324,9 +324,13 @@ func (a actor[T, P]) carryOut(s *server, r *http.Request) (int, error) {
 	if err != nil {
 		return http.StatusNotFound, err
 	}
-	ctx, key, form, o := r.Context(), keyOf(r), r.PostForm, P(new(T))
-	refused := 0
-	err = change.Live(ctx, s.Client, key, o, func() error {
+	return a.perform(r.Context(), s, found, keyOf(r), r.PostForm)
+}
+
+// perform does what a filled-in form asks for to one object.
+func (a actor[T, P]) perform(ctx context.Context, s *server, found *action[T], key client.ObjectKey, form url.Values) (int, error) {
+	refused, o := 0, P(new(T))
+	err := change.Live(ctx, s.Client, key, o, func() error {
 		switch {
 		case string(o.GetUID()) != form.Get("uid"):
 			refused = http.StatusConflict

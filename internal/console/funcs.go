@@ -21,6 +21,7 @@ func (s *server) funcs() template.FuncMap {
 		"age":       func(t time.Time) string { return age(s.now().Sub(t)) },
 		"took":      took,
 		"or0":       func(text, other string) string { return cmp.Or(text, other) },
+		"bulk":      bulkButtons,
 		"hostsURL":  hostsURL,
 		"hostsPage": func(f view.HostFilter, page int) string { return hostsURL(f, "page", strconv.Itoa(page)) },
 		"pageURL":   func(page int) string { return "?" + url.Values{"page": {strconv.Itoa(page)}}.Encode() },

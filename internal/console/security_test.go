@@ -53,7 +53,7 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 	waits(t, namespace)
 	c := start(t, "", namespace)
 	for _, path := range []string{
-		"/hosts", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/activity", "/find?q=host", "/hosts/" + namespace + "/host-2/approve", "/hosts/" + namespace + "/host-1/do/reboot", "/clusters/" + namespace + "/c1/do/pause", "/", "/hosts?racks=1", "/hosts/" + namespace + "/host-1/logs", "/versions", "/nothing", "/decisions", "/runs/" + namespace + "/run-1",
+		"/hosts", "/hosts/" + namespace + "/host-1", "/clusters", "/clusters/" + namespace + "/c1", "/activity", "/find?q=host", "/hosts/" + namespace + "/host-2/approve", "/hosts/" + namespace + "/host-1/do/reboot", "/clusters/" + namespace + "/c1/do/pause", "/", "/hosts?racks=1", "/hosts/do?action=cordon&host=" + namespace + "/host-2", "/hosts/" + namespace + "/host-1/logs", "/versions", "/nothing", "/decisions", "/runs/" + namespace + "/run-1",
 		"/runs/" + namespace + "/run-1/decide?decision=Skip&step=go",
 	} {
 		code, text, headers := c.as(t, http.MethodGet, path, "", same)

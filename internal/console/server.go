@@ -87,6 +87,7 @@ type visit struct {
 var pages = []page{
 	{pattern: "/{$}", template: "overview", tab: "overview", load: (*server).overview},
 	{pattern: "/hosts", template: "hosts", tab: "hosts", load: (*server).hosts},
+	{pattern: bulkPattern, template: "bulk", tab: "hosts", load: (*server).bulkForm, still: true},
 	{pattern: "/hosts/{namespace}/{name}", template: "host", tab: "hosts", load: (*server).host},
 	{pattern: logsPattern, template: "logs", tab: "hosts", load: (*server).log},
 	{pattern: approvePattern, template: "approve", tab: "hosts", load: (*server).approving, still: true},
@@ -126,6 +127,7 @@ func (s *server) routes() http.Handler {
 	mux.HandleFunc("POST "+decidePattern, s.decide)
 	mux.HandleFunc("POST "+approvePattern, s.approve)
 	mux.HandleFunc("POST "+logsPattern, s.readLog)
+	mux.HandleFunc("POST "+bulkPattern, s.bulkAct)
 	mux.HandleFunc("POST "+actOnHost, hostActor.act(s))
 	mux.HandleFunc("POST "+actOnCluster, clusterActor.act(s))
 	if files, err := fs.Sub(assets, "assets"); err == nil {

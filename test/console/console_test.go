@@ -163,7 +163,7 @@ func (s *story) usable(overview *tab) {
 	for name, path := range map[string]string{
 		"overview": "/", "host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
 		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "logs": "/hosts/" + namespace + "/host-1/logs", "versions": "/versions", "racks": "/hosts?racks=1",
-		"act": "/hosts/" + namespace + "/host-1/do/reboot", "run-of-create": "/runs/" + namespace + "/" + s.theRun().Name, "decided": "/decisions",
+		"bulk": "/hosts/do?action=reboot&host=" + namespace + "/host-1&host=" + namespace + "/host-2", "act": "/hosts/" + namespace + "/host-1/do/reboot", "run-of-create": "/runs/" + namespace + "/" + s.theRun().Name, "decided": "/decisions",
 	} {
 		p := s.page(path)
 		p.shot(name)

@@ -1,4 +1,4 @@
-// What htmx does not do: ages that go on, keys, folded parts that stay open, and news of the
+// What htmx does not do: ages that go on, keys, folded parts and selections that stay, and news of the
 // stream. The pages work without it.
 (function () {
   const age = seconds => seconds < 60 ? Math.max(0, Math.floor(seconds)) + ' s'
@@ -13,21 +13,33 @@
       time.title = at.toLocaleString()
     }
     for (const button of within('.copy')) button.hidden = !navigator.clipboard
+    for (const all of within('#all')) all.hidden = false
   }
   setInterval(refresh, 10000)
 
   let open = []
-  document.addEventListener('htmx:sseBeforeMessage', () => { open = within('details[open][id]').map(d => d.id) })
+  let checked = []
+  document.addEventListener('htmx:sseBeforeMessage', () => {
+    open = within('details[open][id]').map(d => d.id)
+    checked = within('input[id]:checked').map(i => i.id)
+  })
   document.addEventListener('htmx:afterSettle', () => {
     for (const id of open) {
       const details = document.getElementById(id)
       if (details) details.open = true
+    }
+    for (const id of checked) {
+      const box = document.getElementById(id)
+      if (box) box.checked = true
     }
     refresh()
   })
   document.addEventListener('htmx:sseError', () => { document.getElementById('offline').hidden = false })
   document.addEventListener('htmx:sseOpen', () => { document.getElementById('offline').hidden = true })
 
+  document.addEventListener('change', event => {
+    if (event.target.id === 'all') for (const box of within('input[form=bulk]')) box.checked = event.target.checked
+  })
   document.addEventListener('click', event => {
     const button = event.target.closest('.copy')
     if (button) navigator.clipboard.writeText(button.previousElementSibling.textContent).then(() => { button.textContent = 'Copied' })
