@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,6 +73,8 @@ func Listen(ctx context.Context, config Config) (*Console, error) {
 		return nil, err
 	}
 	reader.Follow(&corev1.Event{}, &s.timeline)
+	s.heartbeats.Touch = reader.Touch
+	reader.Follow(&coordinationv1.Lease{}, &s.heartbeats)
 	return &Console{listener: listener.New(l, listener.Options{}), guard: g, handler: g.protect(s.routes()), end: s.logs.end}, nil
 }
 

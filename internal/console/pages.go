@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -90,7 +91,12 @@ func (s *server) host(v *visit) (string, any, error) {
 		v.buttons = append([]button{approve}, v.buttons...)
 	}
 	v.buttons = append(v.buttons, button{"Log…", view.PageOf("Host", key.Namespace, key.Name, "") + "/logs", s.missing(v.Context(), key.Namespace, logRights)})
-	return "Host " + key.Name, view.HostOf(host, v.o, v.states, s.timeline.About("Host", key.Namespace, key.Name)), nil
+	shown := view.HostOf(host, v.o, v.states, s.timeline.About("Host", key.Namespace, key.Name))
+	// Without the right to read Leases the page lacks them.
+	if s.reader.Watch(v.Context(), &coordinationv1.Lease{}) == nil {
+		shown.Heartbeat = s.heartbeats.Of(key, s.now())
+	}
+	return "Host " + key.Name, shown, nil
 }
 
 // placement tells why a machine has no host, host by host.

@@ -43,7 +43,9 @@ type server struct {
 	serverVersion serverVersion
 	// timeline has the events that the reader knows.
 	timeline view.Timeline
-	now      func() time.Time
+	// heartbeats has the Leases that the reader knows.
+	heartbeats view.Heartbeats
+	now        func() time.Time
 }
 
 func newServer(config Config, reader *watch.Reader, g *guard) (*server, error) {

@@ -25,6 +25,8 @@ type Host struct {
 	// Version of Kubernetes on it; empty while it is free.
 	Version   string
 	Operation *Operation
+	// Heartbeat is nil where it is not known.
+	Heartbeat *Heartbeat
 	// Life is what it was since it enrolled.
 	Life       []Span
 	Conditions Conditions

@@ -20,6 +20,13 @@ type Follower interface {
 	Clear()
 }
 
+// Quiet is a Follower of a kind that changes all the time: who waits for a change is not told of these.
+type Quiet interface {
+	Follower
+	// Quiet does nothing.
+	Quiet()
+}
+
 // Follow has a follower told of the kind of an object, once it is watched. It comes before
 // anybody reads the kind.
 func (r *Reader) Follow(object client.Object, follower Follower) {
@@ -65,8 +72,11 @@ func (f *feed) tell(object any, what func(Follower, client.Object)) {
 	if known, ok := object.(client.Object); ok && f.follower != nil {
 		what(f.follower, known)
 	}
+	_, quiet := f.follower.(Quiet)
 	f.mu.Unlock()
-	f.changed.fire()
+	if !quiet {
+		f.changed.fire()
+	}
 }
 
 // end has the follower forget what it was told.

@@ -15,6 +15,7 @@ var fixedArgs = []string{
 	"--shutdown-delay-duration=0s",
 	"--shutdown-send-retry-after=true",
 	"--profiling=false",
+	"--event-ttl=" + eventLife.String(),
 }
 
 // disabledAdmission are plugins for objects the plane has no controllers for;

@@ -63,6 +63,8 @@ var controllers = []controller{
 	{account: "certificate-controller", setup: setupCertificates},
 	{account: "token-cleaner", setup: setupTokenCleaner},
 	{account: "clusterrole-aggregation-controller", setup: setupClusterRoleAggregation, ready: rolesAggregated},
+	// It may delete objects of all kinds.
+	{account: "generic-garbage-collector", setup: setupEventCleaner},
 }
 
 func newEnvironment(opts ControllerOptions, config *rest.Config) (*environment, error) {
