@@ -12,6 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
+// recorder is what Events of requests are by, those of the command line and of the console.
+const recorder = "slipway"
+
 // Record writes an Event about an object of which the client's user has requested something, with who
 // it was and why. It takes the verb create on events.
 func Record(ctx context.Context, c client.Client, o client.Object, request, reason string) error {
@@ -32,6 +35,6 @@ func Record(ctx context.Context, c client.Client, o client.Object, request, reas
 		ObjectMeta:     metav1.ObjectMeta{Namespace: o.GetNamespace(), GenerateName: o.GetName() + "-"},
 		InvolvedObject: corev1.ObjectReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()},
 		Type:           corev1.EventTypeNormal, Reason: "Requested", Action: request, Message: message,
-		FirstTimestamp: now, LastTimestamp: now, Count: 1, Source: corev1.EventSource{Component: "slipway-console"}, ReportingController: "slipway-console",
+		FirstTimestamp: now, LastTimestamp: now, Count: 1, Source: corev1.EventSource{Component: recorder}, ReportingController: recorder,
 	})
 }

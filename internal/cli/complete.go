@@ -118,6 +118,15 @@ func versionNames(cmd *cobra.Command, s *session, _ []string) ([]string, error) 
 	return slices.Compact(versions), err
 }
 
+// failureDomains are those of the hosts of the namespace.
+func failureDomains(cmd *cobra.Command, s *session, _ []string) ([]string, error) {
+	list := &infrav1.HostList{}
+	err := s.List(cmd.Context(), list, client.InNamespace(s.namespace))
+	domains := namesOf(list.Items, func(h *infrav1.Host) string { return h.Spec.FailureDomain })
+	slices.SortFunc(domains, status.NaturalCompare)
+	return slices.Compact(domains), err
+}
+
 // completeRuns completes the first argument with the runs that are of use.
 func (f *managementFlags) completeRuns(useful func(*lifecyclev1.LifecycleRun) bool) completion {
 	return f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {

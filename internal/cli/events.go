@@ -39,8 +39,9 @@ func eventsCommand(p *Program) *cobra.Command {
 		Use:   "events [TEXT]",
 		Short: "Show what happened to hosts, machines and clusters",
 		Long: `Show the events of objects of Slipway and Cluster API, the newest first; equal ones that follow each
-other are one. TEXT is part of an object's name, a reason or a message. An API server keeps events
-for an hour by default. It takes the right to list events.`,
+other are one. TEXT is part of an object's name, a reason or a message. A plane of slipway up keeps
+events for seven days, other API servers for an hour by default (--event-ttl). It takes the right to
+list events.`,
 		Example: "  slipway events -w\n  slipway events host-3 --warnings",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,15 +79,19 @@ func eventRows(ctx context.Context, c client.Reader, namespace string, filter vi
 	for i := range found.Items {
 		timeline.Set(&found.Items[i])
 	}
+	return rowsOf(view.Folded(timeline.Matching(filter))), nil
+}
+
+func rowsOf(events []view.Event) []eventRow {
 	rows := []eventRow{}
-	for _, e := range view.Folded(timeline.Matching(filter)) {
+	for _, e := range events {
 		kind := corev1.EventTypeNormal
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
 		rows = append(rows, eventRow{Time: e.Time, Type: kind, Namespace: e.Namespace, Kind: e.Kind, Name: e.Name, Reason: e.Reason, Message: e.Message, Count: e.Count})
 	}
-	return rows, nil
+	return rows
 }
 
 func eventsList(rows []eventRow) list[eventRow] {

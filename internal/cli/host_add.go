@@ -73,6 +73,10 @@ func (f *hostAddFlags) bind(command *cobra.Command) {
 	flags.StringSliceVar(&f.ignorePreflight, "ignore-preflight-errors", nil, "checks of the agent's preflight whose errors do not count, or all")
 	f.managementFlags.bind(command, "of the hosts")
 	completeFlag(command, "software-management", softwareManagements)
+	command.ValidArgsFunction = cobra.NoFileCompletions
+	_ = command.MarkFlagDirname("host-bundle")
+	_ = command.RegisterFlagCompletionFunc("failure-domain", f.complete(failureDomains))
+	_ = command.RegisterFlagCompletionFunc("kubernetes-version", f.complete(versionNames))
 	outputFlag(command, &f.output, listFormats...)
 }
 

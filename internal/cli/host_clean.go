@@ -35,7 +35,7 @@ type requestFlags struct {
 	confirmFlags
 	timeout time.Duration
 	output  string
-	// reason why a host is kept from being claimed.
+	// reason why it is requested.
 	reason string
 	// cluster and machine are those of a node that is adopted.
 	cluster, machine string
@@ -54,6 +54,8 @@ type requestedHost struct {
 // hostRequest makes a request of a host, and says of the Host as it is later whether that was carried out. An error
 // of done ends the wait.
 type hostRequest struct {
+	// name of the request, as its event has it.
+	name string
 	give func(ctx context.Context, s *session, h *infrav1.Host) error
 	done func(h *infrav1.Host) (bool, error)
 	// waits is what a request waits for that was not carried out in time.
@@ -65,6 +67,8 @@ type hostRequest struct {
 }
 
 func (f *requestFlags) command(use, short, long, example string, of func() hostRequest) *cobra.Command {
+	verb, _, _ := strings.Cut(use, " ")
+	title := strings.ToUpper(verb[:1]) + strings.ReplaceAll(verb[1:], "-", " ")
 	command := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: f.completeHosts(),
 		RunE: f.on(func(cmd *cobra.Command, s *session, names []string) error {
@@ -72,7 +76,7 @@ func (f *requestFlags) command(use, short, long, example string, of func() hostR
 				return errors.New("--timeout: want a positive duration, for example 2m")
 			}
 			if loses := of().loses; loses != "" {
-				if err := f.confirm(cmd, s, "Reset "+strings.Join(names, ", "), loses); err != nil {
+				if err := f.confirm(cmd, s, title+" "+strings.Join(names, ", "), loses); err != nil {
 					return err
 				}
 			}
@@ -80,6 +84,7 @@ func (f *requestFlags) command(use, short, long, example string, of func() hostR
 			var failed []error
 			for i, name := range names {
 				request := of()
+				request.name = title
 				h, err := f.carryOut(cmd.Context(), s, name, request)
 				if err != nil {
 					failed = append(failed, fmt.Errorf("host %s: %w", name, err))
@@ -101,6 +106,7 @@ func (f *requestFlags) command(use, short, long, example string, of func() hostR
 	if of().loses != "" {
 		f.confirmFlags.bind(command)
 	}
+	command.Flags().StringVar(&f.reason, "reason", "", "why, for others who look at the host; its events show it")
 	command.Flags().DurationVar(&f.timeout, "timeout", cmp.Or(f.timeout, 2*time.Minute), "how long to wait for the host; the request stays recorded after that")
 	outputFlag(command, &f.output, listFormats...)
 	return command
@@ -115,6 +121,8 @@ func (f *requestFlags) carryOut(ctx context.Context, s *session, name string, o 
 	if err := change.Live(ctx, s, s.key(name), h, func() error { return o.give(ctx, s, h) }); err != nil {
 		return nil, err
 	}
+	// The API server's audit log has it; an event is where people look.
+	_ = change.Record(ctx, s, h, o.name, f.reason)
 	done := false
 	// A question that is under way at the end of the wait is no failure: it has the context of the command.
 	err := wait.PollUntilContextTimeout(ctx, requestPoll, f.timeout, true, func(context.Context) (bool, error) {

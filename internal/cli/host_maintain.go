@@ -13,14 +13,9 @@ import (
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
-func (f *requestFlags) bindReason(command *cobra.Command) *cobra.Command {
-	command.Flags().StringVar(&f.reason, "reason", "", "why, for others who look at the host; slipway doctor shows it")
-	return command
-}
-
 func hostCordonCommand(p *Program) *cobra.Command {
 	f := &requestFlags{managementFlags: managementFlags{program: p}}
-	return f.bindReason(f.command("cordon HOST...", "Keep hosts from being claimed",
+	return f.command("cordon HOST...", "Keep hosts from being claimed",
 		`Keep hosts from being claimed (spec.unschedulable). A machine that has one keeps it: to empty a
 host, evacuate it. It takes the verbs get and patch on hosts.`,
 		"  slipway host cordon rack1-a --reason 'fan replaced on Friday' -n prod", func() hostRequest {
@@ -30,7 +25,7 @@ host, evacuate it. It takes the verbs get and patch on hosts.`,
 				},
 				done: func(*infrav1.Host) (bool, error) { return true, nil },
 			}
-		}))
+		})
 }
 
 func hostUncordonCommand(p *Program) *cobra.Command {
@@ -50,7 +45,7 @@ spec.evacuate). It takes the verbs get and patch on hosts.`,
 
 func hostEvacuateCommand(p *Program) *cobra.Command {
 	f := &requestFlags{managementFlags: managementFlags{program: p}, timeout: 30 * time.Minute}
-	return f.bindReason(f.command("evacuate HOST...", "Empty hosts for maintenance",
+	command := f.command("evacuate HOST...", "Empty hosts for maintenance",
 		`Empty hosts for maintenance (spec.evacuate), and wait until they are free and clean. Nobody claims
 them. A pool replaces its machine on one within its rollout strategy, once another host is free: with
 a surge the new machine comes first, then the old one is drained and deleted, and the host resets.
@@ -72,7 +67,9 @@ the verbs get and patch on hosts, and get on hostmachines.`,
 				},
 				waits: "its pool replaces the machine once another host fits",
 			}
-		}))
+		})
+	command.Aliases = []string{"drain"}
+	return command
 }
 
 func hostRebootCommand(p *Program) *cobra.Command {
@@ -103,6 +100,35 @@ It takes the verb get on hosts, and get and patch on hostmachines.`,
 				},
 				waits:    "the agent reboots the host",
 				oneByOne: true,
+			}
+		})
+}
+
+func hostReplaceCommand(p *Program) *cobra.Command {
+	f := &requestFlags{managementFlags: managementFlags{program: p}, timeout: 30 * time.Minute}
+	return f.command("replace HOST...", "Replace the machines on hosts",
+		`Drain and delete the Machines on hosts, and wait until the hosts are free and clean: the owner of each
+makes another one on another host. A Machine that nobody would make again is refused.
+
+It takes the verbs get on hosts and hostmachines, and get and delete on machines.`,
+		"  slipway host replace rack1-a --reason 'disk errors' -n prod", func() hostRequest {
+			claim := ""
+			return hostRequest{
+				give: func(ctx context.Context, s *session, h *infrav1.Host) error {
+					if h.Spec.Claim != nil {
+						claim = h.Spec.Claim.ClaimID
+					}
+					return change.Replace(ctx, s, h)
+				},
+				done: func(h *infrav1.Host) (bool, error) {
+					state := hosts.StateOf(h)
+					if state.Quarantined() {
+						return false, errors.New(state.Message)
+					}
+					return (h.Spec.Claim == nil || h.Spec.Claim.ClaimID != claim) && !hosts.Releasing(h), nil
+				},
+				waits: "the machine is drained and the host resets",
+				loses: "Their pods are evicted, and their machines deleted",
 			}
 		})
 }

@@ -105,9 +105,9 @@ func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 			command.AddCommand(sub)
 		}
 	}
-	group("see", "See:", hostListCommand(p), hostLogsCommand(p))
+	group("see", "See:", hostListCommand(p), hostDescribeCommand(p), hostLogsCommand(p))
 	group("join", "Add and remove:", hostAddCommand(p), hostTokenCommand(p), hostApproveCommand(p), hostAssignCommand(p), hostRemoveCommand(p))
-	group("maintain", "Maintain:", hostCordonCommand(p), hostEvacuateCommand(p), hostUncordonCommand(p), hostRebootCommand(p))
+	group("maintain", "Maintain:", hostCordonCommand(p), hostEvacuateCommand(p), hostUncordonCommand(p), hostRebootCommand(p), hostReplaceCommand(p))
 	group("recover", "After trouble:", hostAdoptCommand(p), hostResetCommand(p), hostClearCommand(p))
 	group("local", "Local hosts, and simulated failures of them:", own...)
 	return command
@@ -145,7 +145,7 @@ func refuseUnknown(root *cobra.Command) {
 }
 
 // breaks are commands that nobody is led to by a slip: they take something away, or stop it.
-var breaks = []string{"cut", "delete", "down", "evacuate", "power-cycle", "power-off", "reboot", "remove", "reset", "clear-quarantine", "uninstall", "skip"}
+var breaks = []string{"cut", "delete", "down", "drain", "evacuate", "power-cycle", "power-off", "reboot", "remove", "replace", "reset", "clear-quarantine", "uninstall", "skip"}
 
 // knownSubcommand refuses what is left of a command line once all names of commands in it
 // are gone.

@@ -107,7 +107,7 @@ var hostActions = []action[infrav1.Host]{
 		offered: func(h *infrav1.Host) bool {
 			return ptr.Deref(h.Spec.Unschedulable, false) || ptr.Deref(h.Spec.Evacuate, false)
 		},
-		command: "slipway host uncordon NAME",
+		command: "slipway host uncordon NAME --reason REASON",
 		do: func(ctx context.Context, c client.Client, h *infrav1.Host, _ url.Values) error {
 			return change.Uncordon(ctx, c, h)
 		},
@@ -118,7 +118,7 @@ var hostActions = []action[infrav1.Host]{
 		offered: func(h *infrav1.Host) bool {
 			return h.Spec.Claim != nil && h.Spec.Desired != nil && hosts.Bootstrapped(h)
 		},
-		command: "slipway host reboot NAME",
+		command: "slipway host reboot NAME --reason REASON",
 		do: func(ctx context.Context, c client.Client, h *infrav1.Host, _ url.Values) error {
 			_, err := change.Reboot(ctx, c, h)
 			return err
@@ -128,7 +128,7 @@ var hostActions = []action[infrav1.Host]{
 		name: "replace", label: "Replace machine…", means: "The Machine on the host is drained and deleted, and its owner makes another one on another host. The host resets.",
 		needs: []right{onHosts("get"), onHostMachines("get"), onMachines("get"), onMachines("delete")}, final: always[infrav1.Host],
 		offered: func(h *infrav1.Host) bool { return h.Spec.Claim != nil && !hosts.Releasing(h) },
-		command: "kubectl delete machines.cluster.x-k8s.io MACHINE",
+		command: "slipway host replace NAME --reason REASON",
 		do: func(ctx context.Context, c client.Client, h *infrav1.Host, _ url.Values) error {
 			return change.Replace(ctx, c, h)
 		},
@@ -137,7 +137,7 @@ var hostActions = []action[infrav1.Host]{
 		name: "clear-quarantine", label: "Clear quarantine…", means: "You confirm that the host is clean, which it could not prove: look at what is named, and clean it by hand before. From then on it may be claimed.",
 		needs: []right{onHosts("get"), onHosts("patch")}, final: always[infrav1.Host],
 		offered: func(h *infrav1.Host) bool { return hosts.StateOf(h).Quarantined() },
-		command: "slipway host clear-quarantine NAME",
+		command: "slipway host clear-quarantine NAME --reason REASON",
 		do: func(ctx context.Context, c client.Client, h *infrav1.Host, _ url.Values) error {
 			return change.ClearQuarantine(ctx, c, h)
 		},
@@ -291,11 +291,6 @@ func (a actor[T, P]) form(s *server, v *visit) (string, any, error) {
 		Object: a.kind + " " + key.Name, Page: view.PageOf(a.kind, key.Namespace, key.Name, ""), Namespace: key.Namespace, Name: key.Name, UID: string(o.GetUID()),
 		Label: strings.TrimSuffix(found.label, "…"), Means: found.means, Reason: v.FormValue("reason"), Final: found.final(o, nil), Missing: s.missing(v.Context(), key.Namespace, found.needs),
 		Command: strings.Replace(found.command, " NAME", " "+key.Name, 1) + " -n " + key.Namespace,
-	}
-	if h, ok := any(o).(*infrav1.Host); ok && h.Spec.Claim != nil {
-		if m := v.o.MachinesOnHosts()[client.ObjectKey{Namespace: h.Namespace, Name: h.Spec.Claim.MachineName}]; m != nil {
-			f.Command = strings.Replace(f.Command, "MACHINE", m.Name, 1)
-		}
 	}
 	if found.fields != nil {
 		f.Fields = found.fields(o)

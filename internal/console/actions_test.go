@@ -105,7 +105,7 @@ func TestActionsOnAHost(t *testing.T) {
 	// A reboot ends what runs there.
 	reboot := "/hosts/" + namespace + "/host-1/do/reboot"
 	reboots := func() int32 { return ptr.Deref(current[infrav1.HostMachine](t, namespace, "cp-1").Spec.Reboots, 0) }
-	want(t, "the form of a reboot", c.page(t, reboot), "This cannot be undone", "slipway host reboot host-1 -n "+namespace)
+	want(t, "the form of a reboot", c.page(t, reboot), "This cannot be undone", "slipway host reboot host-1 --reason REASON -n "+namespace)
 	for _, confirm := range []string{"", "host-2"} {
 		if code, text := c.requests(t, reboot, c.filled(t, reboot, map[string]string{"confirm": confirm})); code != http.StatusBadRequest || reboots() != 0 {
 			t.Errorf("confirmed by %q it answers %d: %.500s", confirm, code, text)

@@ -144,9 +144,16 @@ func TestConsole(t *testing.T) {
 	s.expectClean("the placement", why)
 	why.close()
 
-	// A host is cut.
+	s.readsALog()
+
+	// A host is cut. What was selected stays so while the page changes.
+	const selected = `document.querySelector("#b-` + namespace + `-host-2")`
+	fleet.do(chromedp.Evaluate[chromedp.Void]("void (" + selected + ".checked = true)"))
 	cut()
 	fleet.shows("not connected", "HostDisconnected")
+	if !evaluate[bool](fleet, selected+".checked") {
+		s.t.Error("a host is not selected any more once another one has changed")
+	}
 	// For a minute it is a note, which is folded.
 	overview.shows("HostDisconnected", "systemctl restart slipway-agent")
 	s.usable(overview)
@@ -156,13 +163,34 @@ func TestConsole(t *testing.T) {
 	s.injected()
 }
 
+// readsALog follows the log of a kubelet: lines show as they come, and a form that is filled in stays.
+func (s *story) readsALog() {
+	s.t.Helper()
+	const form = `document.querySelector("#log-of")`
+	log := s.page("/hosts/" + namespace + "/host-1/logs")
+	log.do(chromedp.Evaluate[chromedp.Void]("void (" + form + `.unit.value = "Kubelet")`))
+	log.do(chromedp.Evaluate[chromedp.Void]("void (" + form + ".follow.checked = true)"))
+	log.follow("#log-of button")
+	log.shows("follows")
+	log.do(chromedp.Evaluate[chromedp.Void]("void (" + form + `.since.value = "1h")`))
+	s.answerLog(kubeletLog)
+	log.shows("Started kubelet", "Node became ready")
+	if since := evaluate[string](log, form+".since.value"); since != "1h" {
+		s.t.Errorf("the form was filled in with %q while lines came", since)
+	}
+	log.shot("logs")
+	log.accessible("a log")
+	s.expectClean("the log", log)
+	log.close()
+}
+
 // usable holds what docs/console.md says of large print, dark colours and the keyboard.
 func (s *story) usable(overview *tab) {
 	t := s.t
 	t.Helper()
 	for name, path := range map[string]string{
 		"overview": "/", "host": "/hosts/" + namespace + "/host-4", "clusters": "/clusters", "cluster": "/clusters/" + namespace + "/" + clusterName,
-		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "logs": "/hosts/" + namespace + "/host-1/logs", "versions": "/versions", "racks": "/hosts?racks=1",
+		"pool": "/pools/" + namespace + "/workers", "activity": "/activity", "find": "/find?q=host-1", "hosts": "/hosts", "log": "/hosts/" + namespace + "/host-1/logs", "versions": "/versions", "racks": "/hosts?racks=1",
 		"bulk": "/hosts/do?action=reboot&host=" + namespace + "/host-1&host=" + namespace + "/host-2", "act": "/hosts/" + namespace + "/host-1/do/reboot", "run-of-create": "/runs/" + namespace + "/" + s.theRun().Name, "decided": "/decisions",
 	} {
 		p := s.page(path)

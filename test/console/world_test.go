@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,15 @@ const (
 	// patience bounds the start of a browser.
 	patience = 4 * time.Minute
 )
+
+// kubeletLog is what a kubelet writes, more or less.
+const kubeletLog = `I1129 09:21:04.120316     812 server.go:530] "Kubelet version" kubeletVersion="` + version + `"
+I1129 09:21:04.318452     812 server.go:1292] "Started kubelet"
+W1129 09:21:05.904117     812 reflector.go:569] failed to list *v1.Node: nodes "host-1" is forbidden: not registered yet
+I1129 09:21:07.233900     812 kubelet_node_status.go:75] "Attempting to register node" node="host-1"
+I1129 09:21:07.251044     812 kubelet_node_status.go:78] "Successfully registered node" node="host-1"
+I1129 09:21:17.460718     812 setters.go:602] "Node became ready" node="host-1"
+`
 
 // world is a management cluster that is its own workload cluster, too.
 type world struct {
@@ -131,8 +141,13 @@ func (w *world) employ() {
 		clusterv1.GroupVersion.Group:   {"*"},
 		lifecyclev1.GroupVersion.Group: {"*"},
 		corev1.GroupName:               {"events"},
+		coordinationv1.GroupName:       {"leases"},
 	} {
 		reader.Rules = append(reader.Rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: kinds, Verbs: []string{"get", "list", "watch"}})
+	}
+	// What the actions need.
+	for verb, kinds := range map[string][]string{"patch": {"hosts", "hostmachines"}, "create": {"hostlogrequests"}, "delete": {"hostlogrequests"}} {
+		reader.Rules = append(reader.Rules, rbacv1.PolicyRule{APIGroups: []string{infrav1.GroupVersion.Group}, Resources: kinds, Verbs: []string{verb}})
 	}
 	w.create(reader)
 	for _, role := range []string{reader.Name, "slipway-lifecycle-decider"} {
@@ -192,6 +207,22 @@ func (w *world) host(name, rack string) (cut func()) {
 	cut = sync.OnceFunc(func() { cancel(); fleet.Wait() })
 	w.t.Cleanup(cut)
 	return cut
+}
+
+// answerLog answers the request for a log that there is, as an agent does: those of this world have none.
+func (w *world) answerLog(text string) {
+	w.t.Helper()
+	w.eventually("there is a granted request for a log", func() error {
+		list := &infrav1.HostLogRequestList{}
+		if err := w.Client.List(w.t.Context(), list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || list.Items[0].Status.GrantedTime == nil {
+			return fmt.Errorf("%d requests", len(list.Items))
+		}
+		list.Items[0].Status.FirstLine, list.Items[0].Status.Text = 1, text
+		return w.Client.Status().Update(w.t.Context(), &list.Items[0])
+	})
 }
 
 // class is a ClusterClass without workers, whose control plane is at HOST and PORT, and a

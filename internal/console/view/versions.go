@@ -41,6 +41,8 @@ type VersionGroup struct {
 	// it, and Next the commands that go there.
 	Newer string
 	Hosts int
+	// Newest says that there is none.
+	Newest bool
 	Next  []string
 }
 
@@ -60,8 +62,8 @@ type VersionCount struct {
 // End is something that a coming version no longer supports.
 type End struct {
 	What, Until, Do string
-	// Hosts is how many are concerned.
-	Hosts int
+	// Nodes is how many are concerned.
+	Nodes int
 }
 
 // versionChecks find versions that do not go together.
@@ -86,7 +88,7 @@ func VersionsOf(o *doctor.Snapshot, states *status.States, management []Componen
 	}
 	for i := range o.Machines {
 		if info := o.Machines[i].Status.NodeInfo; info != nil {
-			runtimes[info.ContainerRuntimeVersion]++
+			runtimes[strings.Replace(info.ContainerRuntimeVersion, "://", " ", 1)]++
 		}
 	}
 	v.OnHosts = []VersionTable{
@@ -128,7 +130,7 @@ func versionRows(count map[string]int, total int) []VersionCount {
 func olderRuntimes(runtimes map[string]int) int {
 	n := 0
 	for name, count := range runtimes {
-		if strings.HasPrefix(name, "containerd://1.") {
+		if strings.HasPrefix(name, "containerd 1.") {
 			n += count
 		}
 	}
@@ -164,7 +166,9 @@ func versionGroups(c *clusterv1.Cluster, o *doctor.Snapshot) []VersionGroup {
 			g.Wanted = c.Spec.Topology.Version
 		}
 		if of == (key{}) && g.Wanted != "" {
-			if g.Newer, g.Hosts = newerOn(o.Hosts, c.Namespace, g.Wanted); g.Newer != "" {
+			if g.Newer, g.Hosts = newerOn(o.Hosts, c.Namespace, g.Wanted); g.Newer == "" {
+				g.Newest = true
+			} else {
 				g.Next = []string{
 					fmt.Sprintf("slipway check upgrade %s --to %s -n %s", c.Name, g.Newer, c.Namespace),
 					fmt.Sprintf("slipway cluster upgrade %s --kubernetes-version %s -n %s", c.Name, g.Newer, c.Namespace),

@@ -81,12 +81,12 @@ func TestVersions(t *testing.T) {
 	}
 	want = []string{
 		"Kubernetes that hosts have: v1.12.0 1 of 4 v1.10.9 1 of 4 v1.10.1 2 of 4 v1.9.3 1 of 4", "slipway-agent: v0.2.0 3 of 4 v0.1.9 1 of 4",
-		"Container runtimes of nodes: containerd://2.1.0 1 of 3 containerd://1.7.27 1 of 3", "Operating systems:",
+		"Container runtimes of nodes: containerd 2.1.0 1 of 3 containerd 1.7.27 1 of 3", "Operating systems:",
 	}
 	if !slices.Equal(tables, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(tables, "\n"), strings.Join(want, "\n"))
 	}
-	if len(v.Ends) != 1 || v.Ends[0].Hosts != 1 {
+	if len(v.Ends) != 1 || v.Ends[0].Nodes != 1 {
 		t.Errorf("what ends: %+v", v.Ends)
 	}
 }

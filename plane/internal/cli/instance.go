@@ -86,7 +86,8 @@ func (f *instanceFlags) bind(command *cobra.Command) {
 	f.flags.BoolVar(&f.auditLog, "audit-log", true, "keep an audit log of who wrote what, in apiserver/audit.log of the state directory; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.FeatureGates, "feature-gates", "", "feature gates of Cluster API, as in MachineTaintPropagation=false,PriorityQueue=true; kept when the plane starts again without it")
 	f.flags.StringVar(&f.config.LoggingFormat, "logging-format", "text", "format of the plane's log: text, or json for one object a line; kept when the plane starts again without it")
-	f.flags.StringVar(&f.config.Bundle, "bundle", cli.NodeBundle(), "directory of the node bundle; $"+envBundle+" when set")
+	f.flags.StringVar(&f.config.Bundle, "bundle", cli.NodeBundle(), "directory of the node bundle (default: $"+envBundle+", else bundle beside this program)")
+	f.flags.Lookup("bundle").DefValue = "" // the help of one machine is that of another
 }
 
 // change is what was given, as against what are defaults.
