@@ -33,8 +33,8 @@ func bundleCommand(p *Program) *cobra.Command {
 one version of slipway-agent. slipway-manager serves it to hosts with --host-bundle-dir.`,
 	}
 	if p.Local != nil {
-		command.Long = `Look after the host bundles that a plane serves to hosts on other machines, once it
-has --listen; or, with --dir, those of a directory that slipway-manager serves.`
+		command.Long = `Manage the host bundles that a plane with --listen serves to hosts on other machines;
+with --dir, those of a directory that slipway-manager serves.`
 	}
 	command.AddCommand(bundleLoadCommand(p), bundleListCommand(p), bundleRemoveCommand(p))
 	return command
@@ -43,7 +43,7 @@ has --listen; or, with --dir, those of a directory that slipway-manager serves.`
 func (f *bundleFlags) bind(command *cobra.Command) {
 	usage := "directory of the bundles; required"
 	if f.program.Local != nil {
-		usage = "directory of the bundles; that of the plane of this machine when empty"
+		usage = "directory of the bundles (default: this machine's plane)"
 	}
 	command.Flags().StringVar(&f.dir, "dir", "", usage)
 }

@@ -187,7 +187,7 @@ func newestVersion(cmd *cobra.Command, s *session) (string, error) {
 		}
 	}
 	if newest == nil {
-		return "", fmt.Errorf("no host of namespace %s tells which versions of Kubernetes it has: give one by --kubernetes-version; `%s host list -n %s` shows the hosts", s.namespace, cmd.Root().CommandPath(), s.namespace)
+		return "", fmt.Errorf("no host in namespace %s reports a version of Kubernetes: set --kubernetes-version; `%s host list -n %s` shows the hosts", s.namespace, cmd.Root().CommandPath(), s.namespace)
 	}
 	return "v" + newest.String(), nil
 }

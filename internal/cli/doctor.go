@@ -21,7 +21,7 @@ func doctorCommand(p *Program) *cobra.Command {
 	f := &scopeFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find what is wrong, and say what to do about it",
+		Short: "Diagnose problems, and name the command that fixes each",
 		Long: `Doctor looks for known failure patterns, such as disconnected hosts, clocks that differ,
 expiring tokens and certificates, quarantine, a missing network plugin, waiting hooks
 and forgotten pauses. Each finding has what is wrong, where, since when, and the next

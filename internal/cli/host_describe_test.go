@@ -2,9 +2,15 @@ package cli
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/testenv"
@@ -21,6 +27,17 @@ func TestHostDescribe(t *testing.T) {
 	}
 	if out, err := run(t, append([]string{"host", "drain", "h1"}, at...)...); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	lease := &coordinationv1.Lease{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "h1"}, lease); err != nil {
+		t.Fatal(err)
+	}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-3 * time.Hour)))
+	if err := env.Client.Update(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := run(t, append([]string{"host", "list", "-o", "wide"}, at...)...); err != nil || !regexp.MustCompile(`LAST SEEN.*\n.*rack-7 +[0-9]+s +3h`).MatchString(out) {
+		t.Errorf("%v\n%s", err, out)
 	}
 	out, err := run(t, append([]string{"host", "describe", "h1"}, at...)...)
 	for _, want := range []string{namespace + "/h1", "rack-7", "because  ", "slipway host uncordon h1 -n " + namespace, "Cordon requested by ", ": fan is loud", "Evacuate requested by "} {

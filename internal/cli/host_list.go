@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/display"
@@ -37,6 +40,10 @@ type hostRow struct {
 	Machine      string `json:"machine,omitempty"`
 	// Versions of Kubernetes that the host has.
 	Versions []status.Version `json:"versions,omitempty"`
+	// Created is when the Host was, and LastSeen when its agent renewed its heartbeat, of a wide table. They are no part of
+	// what -w compares.
+	Created  time.Time `json:"-"`
+	LastSeen time.Time `json:"-"`
 }
 
 func hostListCommand(p *Program) *cobra.Command {
@@ -68,6 +75,9 @@ func hostListCommand(p *Program) *cobra.Command {
 					fmt.Fprintln(cmd.ErrOrStderr(), "The plane is not ready, states are not known:", said)
 				}
 				rows, err := namedHosts(hostRows(local, known.Hosts, scope.Narrow()), names)
+				if shown.output == outputWide {
+					addHeartbeats(ctx, cluster, scope.Namespace, rows)
+				}
 				hosts := hostsList(rows)
 				hosts.empty = f.none("hosts")
 				return hosts, err
@@ -90,7 +100,7 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	joined := make([]bool, len(local))
 	for _, h := range known {
 		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, State: &h.State, ClaimedBy: h.ClaimedBy,
-			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions, FailureDomain: h.FailureDomain}
+			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions, FailureDomain: h.FailureDomain, Created: h.Created}
 		if i := slices.IndexFunc(local, func(l management.LocalHost) bool { return l.Is(&h) }); i >= 0 {
 			row.Sandbox, row.PID = local[i].State, local[i].PID
 			if len(row.Addresses) == 0 {
@@ -112,6 +122,35 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 		}
 	}
 	return rows
+}
+
+// addHeartbeats adds when agents were last seen, as far as the user may list Leases.
+func addHeartbeats(ctx context.Context, cluster *management.Cluster, namespace string, rows []hostRow) {
+	c, err := cluster.Client()
+	if err != nil {
+		return
+	}
+	leases := &coordinationv1.LeaseList{}
+	if err := c.List(ctx, leases, client.InNamespace(namespace)); err != nil {
+		return
+	}
+	seen := map[client.ObjectKey]time.Time{}
+	for i := range leases.Items {
+		if renewed := leases.Items[i].Spec.RenewTime; renewed != nil {
+			seen[client.ObjectKeyFromObject(&leases.Items[i])] = renewed.Time
+		}
+	}
+	for i := range rows {
+		rows[i].LastSeen = seen[client.ObjectKey{Namespace: rows[i].Namespace, Name: rows[i].Name}]
+	}
+}
+
+// ageOf is how long ago something was; empty for never.
+func ageOf(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return duration.HumanDuration(max(0, now.Sub(t)))
 }
 
 // namedHosts are the rows of some hosts, in the order of their names; all without names.
@@ -138,7 +177,7 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 		t.Columns = append(t.Columns, display.Columns("SANDBOX/6")...)
 	}
 	if wide {
-		t.Columns = append(t.Columns, display.Columns("RACK", "PID", "ARCH", "HARDWARE", "KUBERNETES", "BECAUSE", "NEXT")...)
+		t.Columns = append(t.Columns, display.Columns("RACK", "AGE", "LAST SEEN", "PID", "ARCH", "HARDWARE", "KUBERNETES", "BECAUSE", "NEXT")...)
 	}
 	now := time.Now()
 	for _, r := range rows {
@@ -160,7 +199,7 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 			for i, v := range r.Versions {
 				versions[i] = v.String()
 			}
-			cells = append(cells, display.Texts(r.FailureDomain, strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)...)
+			cells = append(cells, display.Texts(r.FailureDomain, ageOf(r.Created, now), ageOf(r.LastSeen, now), strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)...)
 		}
 		t.Rows = append(t.Rows, display.Row{Cells: cells})
 	}

@@ -28,8 +28,8 @@ func lifecycleCommand(p *Program) *cobra.Command {
 		Use:   "lifecycle",
 		Short: "Show what lifecycle policies do for a cluster, and decide about it",
 	}
-	command.AddCommand(explainCommand(p), approveCommand(p), decideCommand(p, "skip", lifecyclev1.DecisionSkip, "Go on without a step that waits or failed"),
-		decideCommand(p, "retry", lifecyclev1.DecisionRetry, "Start a step anew that failed"), logsCommand(p), exportCommand(p))
+	command.AddCommand(explainCommand(p), approveCommand(p), decideCommand(p, "skip", lifecyclev1.DecisionSkip, "Skip a waiting or failed step"),
+		decideCommand(p, "retry", lifecyclev1.DecisionRetry, "Retry a failed step"), logsCommand(p), exportCommand(p))
 	return command
 }
 
@@ -68,7 +68,7 @@ func approveCommand(p *Program) *cobra.Command {
 	var step, reason, output string
 	command := &cobra.Command{
 		Use:   "approve CLUSTER|RUN",
-		Short: "Give the approval that a cluster waits for",
+		Short: "Approve a pending lifecycle step",
 		Long: `Give the approval that a LifecyclePolicy requires: that of the LifecycleRun, or the one
 that the cluster waits for. It takes the verb approve on the policy. The run records who
 approved, when and why.`,

@@ -17,7 +17,7 @@ import (
 // PluginName is the name under which kubectl finds a program, for `kubectl slipway`.
 const PluginName = "kubectl-slipway"
 
-const pluginLong = `Look after the hosts and clusters of a Slipway management cluster, named by
+const pluginLong = `Manage the hosts and clusters of a Slipway management cluster, named by
 --kubeconfig and --context or by the kubeconfig of kubectl.`
 
 // Root returns the command of a program.
@@ -91,10 +91,10 @@ func hostCommand(p *Program, own []*cobra.Command) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "host",
 		Aliases: []string{"hosts"},
-		Short:   "List, add, enroll, approve, assign, adopt, maintain, reset and remove hosts",
+		Short:   "Manage hosts: add, approve, maintain, reset and remove them",
 	}
 	if p.Local != nil {
-		command.Short = "Look at hosts, add, enroll, approve, adopt, maintain, reset, enter and remove them, and break and mend local ones"
+		command.Short = "Manage hosts, and simulate failures of local ones"
 	}
 	group := func(id, title string, commands ...*cobra.Command) {
 		if len(commands) > 0 {

@@ -29,8 +29,8 @@ func supportBundleCommand(p *Program) *cobra.Command {
 	f := &managementFlags{program: p}
 	command := &cobra.Command{
 		Use:   "support-bundle",
-		Short: "Collect what others need to find out what is wrong, without secrets",
-		Long: `Support-bundle writes an archive for whoever helps you: a summary with the findings of
+		Short: "Collect a support bundle, with secrets redacted",
+		Long: `Write an archive to share with support: a summary with the findings of
 doctor, the objects of Cluster API and of Slipway with their events, the Nodes of
 reachable clusters, the logs of the providers, and the logs and metrics of a plane of
 this machine.
@@ -69,7 +69,7 @@ it all the same before you share it: it has names and addresses. Its mode is 060
 	}
 	f.bindCluster(command)
 	command.Flags().StringVarP(&f.namespace, "namespace", "n", "", "only what is in this namespace")
-	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "what is in all namespaces, which is the default")
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "all namespaces (default)")
 	command.MarkFlagsMutuallyExclusive("namespace", "all-namespaces")
 	f.completeNamespaces(command)
 	command.Flags().StringVarP(&file, "output", "o", "", "file that is written; slipway-support-TIME.tar.gz in this directory when empty")

@@ -49,6 +49,8 @@ func (s *server) look(ctx context.Context, v *visit) error {
 		}
 	}
 	v.o, v.states = o, status.Judge(o)
+	// The renewals are kept from the first page on; without the right to read Leases there are none.
+	_ = s.reader.Watch(ctx, &coordinationv1.Lease{})
 	return nil
 }
 
@@ -92,10 +94,7 @@ func (s *server) host(v *visit) (string, any, error) {
 	}
 	v.buttons = append(v.buttons, button{"Log…", view.PageOf("Host", key.Namespace, key.Name, "") + "/logs", s.missing(v.Context(), key.Namespace, logRights)})
 	shown := view.HostOf(host, v.o, v.states, s.timeline.About("Host", key.Namespace, key.Name))
-	// Without the right to read Leases the page lacks them.
-	if s.reader.Watch(v.Context(), &coordinationv1.Lease{}) == nil {
-		shown.Heartbeat = s.heartbeats.Of(key, s.now())
-	}
+	shown.Heartbeat = s.heartbeats.Of(key, s.now())
 	return "Host " + key.Name, shown, nil
 }
 

@@ -185,7 +185,7 @@ func HostOf(h *infrav1.Host, states *States) Host {
 	found := h.Status.Inventory
 	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), State: states.Host(h), Addresses: []string{},
 		Architecture: found.Architecture, MachineID: found.MachineID, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
-		FailureDomain: h.Spec.FailureDomain, Approval: string(h.Spec.Approval),
+		FailureDomain: h.Spec.FailureDomain, Created: h.CreationTimestamp.UTC(), Approval: string(h.Spec.Approval),
 		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
 	if h.Spec.Claim != nil {
 		host.ClaimedBy = h.Spec.Claim.ClusterName + "/" + h.Spec.Claim.MachineName

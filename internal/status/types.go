@@ -1,6 +1,10 @@
 package status
 
-import "github.com/slipway-dev/slipway/internal/snapshot"
+import (
+	"time"
+
+	"github.com/slipway-dev/slipway/internal/snapshot"
+)
 
 // What a snapshot is taken of.
 type (
@@ -93,6 +97,8 @@ type Host struct {
 	Machine string `json:"machine,omitempty"`
 	// Versions of Kubernetes that the host has.
 	Versions []Version `json:"versions,omitempty"`
+	// Created is when the Host was.
+	Created time.Time `json:"-"`
 	// MachineID is what the agent reports of /etc/machine-id.
 	MachineID string `json:"-"`
 }

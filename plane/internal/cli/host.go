@@ -25,9 +25,9 @@ func hostCommands(g *global) []*cobra.Command {
 			}),
 		hostAction(g, "power-on", "Switch a local host on",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Boot(ctx, host) }),
-		hostAction(g, "cut", "Unplug the network of a local host",
+		hostAction(g, "cut", "Disconnect the network of a local host",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Cut(ctx, host) }),
-		hostAction(g, "heal", "Plug the network of a local host in again",
+		hostAction(g, "heal", "Reconnect the network of a local host",
 			func(ctx context.Context, m *localhost.Manager, host string) error { return m.Heal(ctx, host) }),
 	}
 }

@@ -78,14 +78,14 @@ type instanceFlags struct {
 func (f *instanceFlags) bind(command *cobra.Command) {
 	f.flags = command.Flags()
 	f.flags.StringVar(&f.config.Name, "name", instance.DefaultName, "name of the plane's network namespace and cgroups; stays for the life of the plane")
-	f.flags.IntVar(&f.config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; kept when the plane starts again without it")
-	f.flags.StringVar(&f.config.Listen, "listen", "", "address of this machine, ADDRESS[:PORT], at which hosts on other machines reach the plane's API server, by TLS alone; port 6443 by default. Empty for none; kept when the plane starts again without it")
-	f.flags.StringVar(&f.config.TLSNames, "tls-san", "", "names and addresses, separated by commas, by which hosts on other machines reach the plane besides that of --listen; they are told the first. Kept when the plane starts again without it")
+	f.flags.IntVar(&f.config.APIPort, "api-port", instance.DefaultAPIPort, "port of the plane's API server on 127.0.0.1; remembered across restarts")
+	f.flags.StringVar(&f.config.Listen, "listen", "", "address of this machine, ADDRESS[:PORT], at which hosts on other machines reach the plane's API server, by TLS alone; port 6443 by default. Empty for none; remembered across restarts")
+	f.flags.StringVar(&f.config.TLSNames, "tls-san", "", "names and addresses, separated by commas, by which hosts on other machines reach the plane besides that of --listen; they are told the first. Remembered across restarts")
 	f.flags.StringVar(&f.config.Beside, "beside", "", "name of another plane on this machine whose network this one joins, to move clusters there and back; this one has no local hosts then, and stays beside it for its life")
-	f.flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; kept when the plane starts again without it")
-	f.flags.BoolVar(&f.auditLog, "audit-log", true, "keep an audit log of who wrote what, in apiserver/audit.log of the state directory; kept when the plane starts again without it")
-	f.flags.StringVar(&f.config.FeatureGates, "feature-gates", "", "feature gates of Cluster API, as in MachineTaintPropagation=false,PriorityQueue=true; kept when the plane starts again without it")
-	f.flags.StringVar(&f.config.LoggingFormat, "logging-format", "text", "format of the plane's log: text, or json for one object a line; kept when the plane starts again without it")
+	f.flags.BoolVar(&f.config.Fast, "fast", false, "do without fsync, for throw-away planes; remembered across restarts")
+	f.flags.BoolVar(&f.auditLog, "audit-log", true, "keep an audit log of who wrote what, in apiserver/audit.log of the state directory; remembered across restarts")
+	f.flags.StringVar(&f.config.FeatureGates, "feature-gates", "", "feature gates of Cluster API, as in MachineTaintPropagation=false,PriorityQueue=true; remembered across restarts")
+	f.flags.StringVar(&f.config.LoggingFormat, "logging-format", "text", "format of the plane's log: text, or json for one object a line; remembered across restarts")
 	f.flags.StringVar(&f.config.Bundle, "bundle", cli.NodeBundle(), "directory of the node bundle (default: $"+envBundle+", else bundle beside this program)")
 	f.flags.Lookup("bundle").DefValue = "" // the help of one machine is that of another
 }

@@ -28,7 +28,6 @@ Every command with its flags, written by ` + "`make docs`" + ` from the commands
 // The page is what the commands say of themselves.
 func TestReference(t *testing.T) {
 	t.Setenv(envStateDir, "")
-	t.Setenv(envBundle, "bundle beside the binary")
 	root := Root()
 	root.InitDefaultCompletionCmd()
 	commands := withSubcommands(root)
