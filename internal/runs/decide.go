@@ -58,7 +58,7 @@ func ToApprove(ctx context.Context, c client.Reader, key client.ObjectKey, step 
 	}
 	switch len(found) {
 	case 0:
-		return nil, "", fmt.Errorf("%s is no LifecycleRun, and a Cluster %s has no pending approval; see `slipway lifecycle explain %s`", key.Name, key.Name, key.Name)
+		return nil, "", fmt.Errorf("there is no LifecycleRun %s, and Cluster %s has no pending approval; see `slipway lifecycle explain %s`", key.Name, key.Name, key.Name)
 	case 1:
 		return run, waitingForApproval(run), nil
 	}

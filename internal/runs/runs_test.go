@@ -146,9 +146,9 @@ func TestToApprove(t *testing.T) {
 		"the cluster's":  {c: one, name: "prod", run: "first"},
 		"the run":        {c: two, name: "second", run: "second"},
 		"several":        {c: two, name: "prod", err: "name one of first, second"},
-		"another step":   {c: one, name: "prod", step: "quota", err: "a Cluster prod has no pending approval"},
+		"another step":   {c: one, name: "prod", step: "quota", err: "Cluster prod has no pending approval"},
 		"nobody's":       {c: one, name: "dev", err: "there is no LifecycleRun dev"},
-		"nothing waits":  {c: reader(t), name: "prod", err: "none of a Cluster prod waits"},
+		"nothing waits":  {c: reader(t), name: "prod", err: "Cluster prod has no pending approval"},
 		"as it is named": {c: one, name: "prod", step: "go", run: "first"},
 	} {
 		run, step, err := ToApprove(t.Context(), test.c, key(test.name), test.step)

@@ -43,7 +43,7 @@ type VersionGroup struct {
 	Hosts int
 	// Newest says that there is none.
 	Newest bool
-	Next  []string
+	Next   []string
 }
 
 // VersionTable has the versions of one thing, the newest first.
