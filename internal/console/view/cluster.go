@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -66,6 +67,7 @@ type Member struct {
 func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *doctor.Snapshot, states *status.States, page int) Cluster {
 	v := Cluster{Cluster: told, Conditions: ConditionsOf(c.Status.Conditions, told.State), Rollouts: PoolsOf(c, o.HostMachinePools)}
 	v.Troubles, v.Notes = TroublesOf(states.OfCluster(c), o)
+	v.Waiting = untold(v.Waiting, v.Troubles)
 	if c.Spec.Topology.IsDefined() {
 		v.Version = c.Spec.Topology.Version
 	}
@@ -88,6 +90,14 @@ func ClusterOf(c *clusterv1.Cluster, told status.Cluster, o *doctor.Snapshot, st
 		v.Groups[i].Machines = append(v.Groups[i].Machines, m)
 	}
 	return v
+}
+
+// untold are the reasons to wait, such as "machine: reason", that no trouble tells of already.
+func untold(waiting []string, troubles []Trouble) []string {
+	return slices.DeleteFunc(slices.Clone(waiting), func(why string) bool {
+		_, reason, of := strings.Cut(why, ": ")
+		return of && slices.ContainsFunc(troubles, func(t Trouble) bool { return strings.HasSuffix(t.Cause, reason) })
+	})
 }
 
 // groupKinds are the kinds of groups by the order of their members.
