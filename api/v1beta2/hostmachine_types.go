@@ -30,6 +30,13 @@ type Placement struct {
 	Preferred []PreferredHosts `json:"preferred,omitempty"`
 }
 
+// HostLabelKey is the key of a label of a Host that a kubelet may give its own Node.
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=317
+// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`
+// +kubebuilder:validation:XValidation:rule="!self.matches('^([^/]*[.])?(kubernetes|k8s|x-k8s)[.]io/') || self.matches('^([^/]*[.])?(kubelet|node)[.]kubernetes[.]io/')",message="a kubelet gives its Node no such label: Cluster API syncs node-role.kubernetes.io, node-restriction.kubernetes.io and node.cluster.x-k8s.io from metadata.labels of the Machine, and topology.kubernetes.io/zone and region come from the Host by themselves; any key outside of kubernetes.io, k8s.io and x-k8s.io will do, or one of node.kubernetes.io"
+type HostLabelKey string
+
 // PreferredHosts raises the hosts that match a selector.
 type PreferredHosts struct {
 	// weight is added to the score of a host that matches.
@@ -89,6 +96,14 @@ type HostMachineSpec struct {
 	// the host's own policy when unset.
 	// +optional
 	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
+
+	// nodeLabels are the keys of labels of the Host that its Node gets, with their values, when
+	// it registers. A host without one of them gives its Node none. The Node has its zone and
+	// region in any case. A change counts from the next registration on.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	NodeLabels []HostLabelKey `json:"nodeLabels,omitempty"`
 
 	// claimID is the controller's recorded intent to claim a host, written
 	// before any host is touched.
@@ -232,6 +247,14 @@ type HostMachineTemplateResource struct {
 // machine only (providerID, claimID).
 type HostMachineTemplateResourceSpec struct {
 	Placement `json:",inline"`
+
+	// nodeLabels are the keys of labels of the Host that its Node gets, with their values, when
+	// it registers. A host without one of them gives its Node none. The Node has its zone and
+	// region in any case. A pool replaces its machines when they change.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	NodeLabels []HostLabelKey `json:"nodeLabels,omitempty"`
 
 	// resetPolicy says how the host is cleaned when the machine is deleted.
 	// +optional

@@ -137,8 +137,8 @@ type HostMachinePoolStatus struct {
 	UpdatedReplicas *int32 `json:"updatedReplicas,omitempty"`
 
 	// revision stands for what a machine is made from besides its version: the
-	// bootstrap data without its token, hostSelector and minCapacity. Each machine keeps
-	// the revision it was made from in the label infrastructure.slipway.dev/revision.
+	// bootstrap data without its token, hostSelector, minCapacity and nodeLabels. Each machine
+	// keeps the revision it was made from in the label infrastructure.slipway.dev/revision.
 	// It is empty until there is bootstrap data.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63

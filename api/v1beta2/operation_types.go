@@ -79,6 +79,11 @@ type HostDesired struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
+	// nodeLabels are the labels that the kubelet gives its Node when it registers.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
+
 	// virtualIP is the control-plane address the host holds (endpoint type
 	// HostVIP, control-plane machines only).
 	// +optional

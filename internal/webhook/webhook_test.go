@@ -38,6 +38,11 @@ func TestCreate(t *testing.T) {
 	endpoint := func(host string, kind infrav1.EndpointType) infrav1.HostClusterSpec {
 		return infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: host}, Endpoint: infrav1.EndpointSpec{Type: kind}}
 	}
+	labelled := func(keys ...infrav1.HostLabelKey) *infrav1.HostMachinePool {
+		pool := &infrav1.HostMachinePool{}
+		pool.Spec.NodeLabels = keys
+		return pool
+	}
 	preferred := infrav1.Placement{Preferred: []infrav1.PreferredHosts{{Weight: 1, HostSelector: selector("not a value")}}}
 	for name, tc := range map[string]struct {
 		object client.Object
@@ -56,6 +61,17 @@ func TestCreate(t *testing.T) {
 		"HostMachine, no size":            {&infrav1.HostMachine{Spec: sized("memory", "0")}, "spec.minCapacity[memory]: Invalid value: \"0\": must be more than 0"},
 		"HostMachine, size of what no host tells": {&infrav1.HostMachine{Spec: sized("nvidia.com/gpu", "1")},
 			"spec.minCapacity: Invalid value: only cpu, memory and ephemeral-storage are known of a host; select other hardware by spec.hostSelector"},
+		"HostMachinePool, labels of Nodes": {labelled("rack", "hardware.infrastructure.slipway.dev/gpu-nvidia", "node.kubernetes.io/instance-type", "mykubernetes.io/x"), ""},
+		"HostMachinePool, a label twice":   {labelled("rack", "rack"), "spec.nodeLabels[1]: Duplicate value"},
+		"HostMachinePool, no key":          {labelled("rack", "not a key"), "spec.nodeLabels[1]: Invalid value"},
+		"HostMachineTemplate, label that NodeRestriction refuses": {&infrav1.HostMachineTemplate{Spec: infrav1.HostMachineTemplateSpec{Template: infrav1.HostMachineTemplateResource{
+			Spec: labelled("rack", "node-restriction.kubernetes.io/tenant").Spec.HostMachineTemplateResourceSpec}}},
+			"spec.template.spec.nodeLabels[1]: Invalid value: \"node-restriction.kubernetes.io/tenant\": a kubelet gives its Node no such label"},
+		"HostMachinePool, role of a Node":       {labelled("node-role.kubernetes.io/gpu"), "spec.nodeLabels[0]: Invalid value"},
+		"HostMachinePool, label of the Machine": {labelled("node.cluster.x-k8s.io/gpu"), "spec.nodeLabels[0]: Invalid value"},
+		"HostMachinePool, zone":                 {labelled("topology.kubernetes.io/zone"), "come from the Host by themselves"},
+		"HostMachinePool, name of the host":     {labelled("kubernetes.io/hostname"), "spec.nodeLabels[0]: Invalid value"},
+		"HostMachinePool, label of Kubernetes":  {labelled("scheduling.k8s.io/x"), "spec.nodeLabels[0]: Invalid value"},
 		"HostMachine, adoption beside a size": {adopting(func(m *infrav1.HostMachine) { m.Spec.Placement = sized("cpu", "8").Placement }),
 			"spec.minCapacity: Forbidden: must not be set with spec.adopt"},
 		"HostMachineTemplate, bad selector": {&infrav1.HostMachineTemplate{Spec: infrav1.HostMachineTemplateSpec{Template: infrav1.HostMachineTemplateResource{Spec: placed("not a value")}}}, "spec.template.spec.hostSelector"},

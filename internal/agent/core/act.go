@@ -80,6 +80,7 @@ func (l *Loop) readBootstrap(ctx context.Context, spec *infrav1.HostSpec) (opera
 	desired := spec.Desired
 	requested := operation.Bootstrap{
 		ClaimID: spec.Claim.ClaimID, ProviderID: desired.ProviderID, Version: desired.Version, VirtualIP: desired.VirtualIP, VirtualIPPort: desired.VirtualIPPort, IPFamilies: desired.IPFamilies,
+		NodeLabels:              desired.NodeLabels,
 		InitializesControlPlane: ptr.Deref(desired.InitializesControlPlane, false),
 	}
 	unavailable := func(format string, args ...any) error {

@@ -97,6 +97,7 @@ func (e *Executor) Bootstrap(ctx context.Context, requested operation.Bootstrap,
 	if err != nil {
 		return err
 	}
+	requested.NodeLabels = nodeLabels(requested.NodeLabels, bootstrap.ReadKubeadm(config.WriteFiles))
 	steps := []struct {
 		name string
 		run  func() error

@@ -3,9 +3,11 @@ package effects
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -135,6 +137,16 @@ func (e *Executor) completeData(config *cloudconfig.Config, progress operation.P
 	return nil
 }
 
+// nodeLabels are those that the bootstrap data does not set itself.
+func nodeLabels(requested map[string]string, said bootstrap.KubeadmSettings) map[string]string {
+	wanted := maps.Clone(requested)
+	for label := range strings.SplitSeq(said.NodeLabels, ",") {
+		key, _, _ := strings.Cut(label, "=")
+		delete(wanted, strings.TrimSpace(key))
+	}
+	return wanted
+}
+
 // applyArguments gives the kubelet what was decided. registered keeps it from making its Node anew.
 func (e *Executor) applyArguments(requested operation.Bootstrap, registered bool, progress operation.Progress) error {
 	node := progress.State().Node
@@ -142,7 +154,8 @@ func (e *Executor) applyArguments(requested operation.Bootstrap, registered bool
 	for i, ip := range node.IPs {
 		ips[i] = ip.String()
 	}
-	return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: requested.ProviderID, NodeIP: strings.Join(ips, ","), NodeName: node.Name, Registered: registered})
+	return kubelet.Apply(e.Root, kubelet.Arguments{ProviderID: requested.ProviderID, NodeIP: strings.Join(ips, ","), NodeName: node.Name,
+		NodeLabels: labels.Set(requested.NodeLabels).String(), Registered: registered})
 }
 
 // recordHostName keeps what the host is called now, so that a later name is seen to be another one.

@@ -44,6 +44,9 @@ func TestNodeIdentityIsDecidedOnce(t *testing.T) {
 		"named by cloud": {nil, "", initData + "hostname: cloud-7\n", "--hostname-override=cloud-7", []string{"name: cloud-7"}},
 		"address by data": {nil, "", initData + "    nodeRegistration: {kubeletExtraArgs: [{name: node-ip, value: 10.7.7.7}]}\n", "--node-ip=10.7.7.7",
 			[]string{"advertiseAddress: 10.7.7.7"}},
+		"labels": {nil, "", initData, "--node-labels=gpu=2,rack=a,topology.kubernetes.io/zone=a --register-node", nil},
+		"labels by data": {nil, "", initData + "    nodeRegistration: {kubeletExtraArgs: [{name: node-labels, value: \"rack=b, topology.kubernetes.io/zone=b\"}]}\n",
+			"--node-labels=gpu=2 --register-node", nil},
 		"family by data": {nil, "", initData + "    nodeRegistration: {kubeletExtraArgs: [{name: node-ip, value: \"::\"}]}\n", "--node-ip=fd00::5", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +55,8 @@ func TestNodeIdentityIsDecidedOnce(t *testing.T) {
 			if name == "nodeIP of both" {
 				h.Executor.Rule.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("fd00::5")}
 			}
-			requested := operation.Bootstrap{VirtualIP: c.virtual, IPFamilies: c.families, Data: []byte(c.data)}
+			requested := operation.Bootstrap{VirtualIP: c.virtual, IPFamilies: c.families, Data: []byte(c.data),
+				NodeLabels: map[string]string{"rack": "a", "topology.kubernetes.io/zone": "a", "gpu": "2"}}
 			if err := h.Executor.Bootstrap(t.Context(), requested, p); err != nil {
 				t.Fatal(err)
 			}

@@ -23,8 +23,11 @@ import (
 
 func TestClaimToProvisioned(t *testing.T) {
 	w := newWorld(t)
-	agent := w.host("host-1", func(h *infrav1.Host) { h.Spec.FailureDomain = "rack-1" })
-	key := w.machine("m1", func(m *clusterv1.Machine, _ *infrav1.HostMachine) {
+	agent := w.host("host-1", func(h *infrav1.Host) {
+		h.Labels, h.Spec.FailureDomain = map[string]string{"disk": "nvme", "row": "7"}, "rack-1"
+	})
+	key := w.machine("m1", func(m *clusterv1.Machine, hostMachine *infrav1.HostMachine) {
+		hostMachine.Spec.NodeLabels = []infrav1.HostLabelKey{"disk"}
 		m.Labels = map[string]string{clusterv1.ClusterNameLabel: testenv.ClusterName, clusterv1.MachineControlPlaneLabel: ""}
 	})
 
@@ -37,6 +40,7 @@ func TestClaimToProvisioned(t *testing.T) {
 	want := infrav1.HostDesired{
 		Phase: infrav1.HostDesiredBootstrapped, OperationID: "bootstrap-" + m.Spec.ClaimID, BootstrapSecretName: "bootstrap-m1",
 		Version: testenv.Version, ProviderID: m.Spec.ProviderID, VirtualIP: testenv.VirtualIP, VirtualIPPort: testenv.VirtualIPPort, InitializesControlPlane: ptr.To(true),
+		NodeLabels: map[string]string{"disk": "nvme", "topology.kubernetes.io/zone": "rack-1"},
 	}
 	if !reflect.DeepEqual(*h.Spec.Desired, want) {
 		t.Errorf("desired = %+v, want %+v", *h.Spec.Desired, want)

@@ -142,6 +142,7 @@ func (r *Reconciler) newOperation(ctx context.Context, s *scope) (*infrav1.HostD
 		OperationID: host.BootstrapOperationID(s.hostMachine.Spec.ClaimID),
 		Version:     s.version(),
 		ProviderID:  s.hostMachine.Spec.ProviderID,
+		NodeLabels:  host.NodeLabels(s.host, s.hostMachine.Status.FailureDomain, s.hostMachine.Spec.NodeLabels),
 
 		ReleaseDigest: host.ReleaseDigest(s.host, s.version(), s.release),
 		VirtualIP:     s.virtualIP.Host,

@@ -24,21 +24,23 @@ func TestRecordedRevisionsStay(t *testing.T) {
 	for name, c := range map[string]struct {
 		data      string
 		placement infrav1.Placement
+		labels    []infrav1.HostLabelKey
 		want      string
 	}{
-		"plain":                 {"#cloud-config\nruncmd: [true]\n", infrav1.Placement{}, "88de81ccb4"},
-		"of kubeadm":            {kubeadm, infrav1.Placement{}, "19beb4f97d"},
-		"a selector":            {kubeadm, infrav1.Placement{HostSelector: selector}, "42d29eb253"},
-		"an empty selector":     {kubeadm, infrav1.Placement{HostSelector: &metav1.LabelSelector{}}, "e234c78331"},
-		"a capacity":            {kubeadm, infrav1.Placement{MinCapacity: capacity}, "0fb85a14dd"},
-		"both, and preferences": {kubeadm, infrav1.Placement{HostSelector: selector, MinCapacity: capacity, Preferred: []infrav1.PreferredHosts{{Weight: 1, HostSelector: selector}}}, "e3d6870a1d"},
+		"plain":                 {"#cloud-config\nruncmd: [true]\n", infrav1.Placement{}, nil, "88de81ccb4"},
+		"of kubeadm":            {kubeadm, infrav1.Placement{}, nil, "19beb4f97d"},
+		"a selector":            {kubeadm, infrav1.Placement{HostSelector: selector}, nil, "42d29eb253"},
+		"an empty selector":     {kubeadm, infrav1.Placement{HostSelector: &metav1.LabelSelector{}}, nil, "e234c78331"},
+		"a capacity":            {kubeadm, infrav1.Placement{MinCapacity: capacity}, nil, "0fb85a14dd"},
+		"both, and preferences": {kubeadm, infrav1.Placement{HostSelector: selector, MinCapacity: capacity, Preferred: []infrav1.PreferredHosts{{Weight: 1, HostSelector: selector}}}, nil, "e3d6870a1d"},
+		"labels of Nodes":       {kubeadm, infrav1.Placement{}, []infrav1.HostLabelKey{"rack"}, "aa413ba1b6"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fingerprint, err := pool.Fingerprint([]byte(c.data))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := revisionOf(fingerprint, c.placement); err != nil || got != c.want {
+			if got, err := revisionOf(fingerprint, c.placement, c.labels); err != nil || got != c.want {
 				t.Errorf("revision %s, %v, want %s", got, err, c.want)
 			}
 		})

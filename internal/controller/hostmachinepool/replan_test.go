@@ -148,7 +148,7 @@ func TestSpareHostsAreCountedLive(t *testing.T) {
 // TestMalformedSelectorReplacesNobody: a selector that cannot be read, should admission have missed it, is an error
 // and neither makes nor deletes anything. A pool that goes does not need it.
 func TestMalformedSelectorReplacesNobody(t *testing.T) {
-	made, err := revisionOf("", infrav1.Placement{})
+	made, err := revisionOf("", infrav1.Placement{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func TestStepsAreLogged(t *testing.T) {
 func TestAlignPassesOnAWish(t *testing.T) {
 	for rack, fits := range map[string]bool{"x": true, "y": false} {
 		t.Run(rack, func(t *testing.T) {
-			made, err := revisionOf("data", infrav1.Placement{})
+			made, err := revisionOf("data", infrav1.Placement{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

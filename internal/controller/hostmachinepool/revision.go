@@ -89,7 +89,7 @@ func (r *Reconciler) computeRevision(ctx context.Context, s *scope, lately bool)
 	if r.Clock.Now().Before(data.outOfDateUntil) {
 		s.outOfDate = fmt.Sprintf("waiting for the bootstrap data in Secret %s to follow its config, which has changed: it does with the next token", secretName)
 	}
-	revision, err := revisionOf(data.fingerprint, s.pool.Spec.Placement)
+	revision, err := revisionOf(data.fingerprint, s.pool.Spec.Placement, s.pool.Spec.NodeLabels)
 	s.revision, s.fingerprint = revision, data.fingerprint
 	return err
 }
@@ -131,14 +131,15 @@ func (r *Reconciler) readBootstrap(ctx context.Context, s *scope, secretName str
 // it changes nothing of members that exist: preferences count when a host is chosen,
 // the reset policy is passed on to them. The selector and the capacity replace only members
 // whose hosts do not satisfy them: see outgrown.
-func revisionOf(fingerprint string, placement infrav1.Placement) (string, error) {
+func revisionOf(fingerprint string, placement infrav1.Placement, nodeLabels []infrav1.HostLabelKey) (string, error) {
 	made, err := json.Marshal(struct {
-		Bootstrap    string                `json:"bootstrap"`
-		HostSelector *metav1.LabelSelector `json:"hostSelector"`
-		MinCapacity  corev1.ResourceList   `json:"minCapacity,omitempty"`
-	}{fingerprint, placement.HostSelector, placement.MinCapacity})
+		Bootstrap    string                 `json:"bootstrap"`
+		HostSelector *metav1.LabelSelector  `json:"hostSelector"`
+		MinCapacity  corev1.ResourceList    `json:"minCapacity,omitempty"`
+		NodeLabels   []infrav1.HostLabelKey `json:"nodeLabels,omitempty"`
+	}{fingerprint, placement.HostSelector, placement.MinCapacity, nodeLabels})
 	if err != nil {
-		return "", fmt.Errorf("encode spec.hostSelector and spec.minCapacity: %w", err)
+		return "", fmt.Errorf("encode spec.hostSelector, spec.minCapacity and spec.nodeLabels: %w", err)
 	}
 	sum := sha256.Sum256(made)
 	return hex.EncodeToString(sum[:5]), nil
@@ -151,7 +152,7 @@ func (s *scope) wishes(m *infrav1.HostMachine) bool {
 	if label == s.revision || s.revision == "" {
 		return false
 	}
-	made, err := revisionOf(s.fingerprint, m.Spec.Placement)
+	made, err := revisionOf(s.fingerprint, m.Spec.Placement, s.pool.Spec.NodeLabels)
 	return err == nil && made == label
 }
 

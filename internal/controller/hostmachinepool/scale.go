@@ -218,6 +218,7 @@ func newHostMachine(s *scope, step pool.Step) *infrav1.HostMachine {
 			// The intent to claim, which a machine alone records in a write of its own.
 			ClaimID:     string(uuid.NewUUID()),
 			Placement:   s.pool.Spec.Placement,
+			NodeLabels:  s.pool.Spec.NodeLabels,
 			ResetPolicy: s.pool.Spec.ResetPolicy,
 			Version:     s.version(),
 			Spread:      spreadOf(s, step.Domain),

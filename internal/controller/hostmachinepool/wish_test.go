@@ -82,7 +82,15 @@ func TestWishesThatHostsSatisfyReplaceNobody(t *testing.T) {
 			t.Fatalf("%+v: members %v, want %v as before", wish, after, before)
 		}
 	}
-	// other bootstrap data replaces them all the same, with a wish at the same time or without
+	// other bootstrap data, or other labels of Nodes, replace them all the same, with a wish at the same time or without
+	w.changePool(func(p *infrav1.HostMachinePool) { p.Spec.NodeLabels = []infrav1.HostLabelKey{"disk"} })
+	if status, _ := upToDate(w.reconcile()); status != metav1.ConditionFalse {
+		t.Error("members whose Nodes lack a label count as up to date")
+	}
+	w.changePool(func(p *infrav1.HostMachinePool) { p.Spec.NodeLabels = nil })
+	if status, _ := upToDate(w.reconcile()); status != metav1.ConditionTrue {
+		t.Error("members made without labels count as out of date")
+	}
 	w.changePool(func(p *infrav1.HostMachinePool) { p.Spec.HostSelector = nvme })
 	w.rewrite("#cloud-config\nruncmd: [other]\n")
 	if status, _ := upToDate(w.reconcile()); status != metav1.ConditionFalse {

@@ -73,9 +73,9 @@ func releasedClass(t *testing.T, s *Suite) {
 
 	// what somebody wrote into its templates stays beside the variables
 	data = bytes.ReplaceAll(data, []byte("  template: {}\n"), []byte("  template: {spec: {resetPolicy: Full}}\n"))
-	f = newTopologyOf(t, s, "slipway", data, 1, variable("controlPlaneEndpointPort", "8443"), variable("failureDomainLabel", `"rack"`), variable("workerHostLabels", `{"role":"worker"}`), variable("workerMinCapacity", `{"cpu":"2","memory":"4096Mi"}`),
+	f = newTopologyOf(t, s, "slipway", data, 1, variable("controlPlaneEndpointPort", "8443"), variable("failureDomainLabel", `"rack"`), variable("workerHostLabels", `{"role":"worker"}`), variable("workerMinCapacity", `{"cpu":"2","memory":"4096Mi"}`), variable("nodeLabels", `["rack","disk"]`),
 		variable("workerPoolStrategy", `{"type":"InPlace","maxUnavailable":"30%"}`), variable("workerPoolRemediation", `{"maxInFlight":2}`))
-	f.expectPool(`{"hostSelector":{"matchLabels":{"role":"worker"}},"minCapacity":{"cpu":"2","memory":"4Gi"},"resetPolicy":"Full","strategy":{"type":"InPlace","maxUnavailable":"30%"},"spread":{"key":"rack"},"remediation":{"maxInFlight":2}}`)
+	f.expectPool(`{"hostSelector":{"matchLabels":{"role":"worker"}},"minCapacity":{"cpu":"2","memory":"4Gi"},"nodeLabels":["rack","disk"],"resetPolicy":"Full","strategy":{"type":"InPlace","maxUnavailable":"30%"},"spread":{"key":"rack"},"remediation":{"maxInFlight":2}}`)
 	f.expectControlPlane(1)
 	f.expectPort(8443, 8443)
 

@@ -184,6 +184,8 @@ type Bootstrap struct {
 	InitializesControlPlane bool
 	// IPFamilies are those of the cluster, the primary one first; empty when they are not known.
 	IPFamilies []infrav1.HostIPFamily
+	// NodeLabels are what the Node gets when it registers.
+	NodeLabels map[string]string
 	// Format is the format the Secret names; empty means cloud-config.
 	Format string
 	// Data is the bootstrap data. It is kept in memory only.

@@ -29,8 +29,8 @@ const (
 type KubeadmSettings struct {
 	// Name is nodeRegistration.name.
 	Name string
-	// HostnameOverride and NodeIP are the flags in nodeRegistration.kubeletExtraArgs.
-	HostnameOverride, NodeIP string
+	// HostnameOverride, NodeIP and NodeLabels are the flags in nodeRegistration.kubeletExtraArgs.
+	HostnameOverride, NodeIP, NodeLabels string
 }
 
 // ReadKubeadm returns what the files of bootstrap data say of the node.
@@ -47,6 +47,9 @@ func ReadKubeadm(files []cloudconfig.File) KubeadmSettings {
 			}
 			if value := extraArg(registration, "node-ip"); value != "" {
 				found.NodeIP = value
+			}
+			if value := extraArg(registration, "node-labels"); value != "" {
+				found.NodeLabels = value
 			}
 			return false
 		})

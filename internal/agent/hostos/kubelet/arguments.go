@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -36,9 +37,14 @@ type Arguments struct {
 	NodeIP string
 	// NodeName of the Node, whatever the host is called.
 	NodeName string
+	// NodeLabels, as KEY=VALUE with commas between them, are added to those of the operator.
+	NodeLabels string
 	// Registered is true once the Node exists: the kubelet then never makes it anew.
 	Registered bool
 }
+
+// nodeLabels is the one flag that is merged with the operator's.
+const nodeLabels = "--node-labels"
 
 func (a Arguments) flags() map[string]string {
 	flags := map[string]string{}
@@ -50,6 +56,9 @@ func (a Arguments) flags() map[string]string {
 	}
 	if a.NodeName != "" {
 		flags["--hostname-override"] = a.NodeName
+	}
+	if a.NodeLabels != "" {
+		flags[nodeLabels] = a.NodeLabels
 	}
 	if a.Registered {
 		flags["--register-node"] = "false"
@@ -139,6 +148,8 @@ func applied(content string) (args Arguments, found bool) {
 					args.NodeIP = value
 				case "--hostname-override":
 					args.NodeName = value
+				case nodeLabels:
+					args.NodeLabels = value
 				case "--register-node":
 					args.Registered = value == "false"
 				}
@@ -251,7 +262,7 @@ func add(content string, args Arguments) string {
 }
 
 // assignment merges the arguments into the old value, of which a flag of the
-// same name gives way.
+// same name gives way, and a label with the same key.
 func assignment(old string, args Arguments) string {
 	old = strings.TrimSpace(old)
 	quote := `"`
@@ -260,21 +271,42 @@ func assignment(old string, args Arguments) string {
 	}
 	flags := args.flags()
 	var words []string
+	labels := ""
 	fields := strings.Fields(old)
 	for i := 0; i < len(fields); i++ {
-		name, _, hasValue := strings.Cut(fields[i], "=")
-		if _, ours := flags[name]; !ours {
+		name, value, hasValue := strings.Cut(fields[i], "=")
+		if _, ours := flags[name]; !ours && name != nodeLabels {
 			words = append(words, fields[i])
-		} else if !hasValue {
+			continue
+		}
+		if !hasValue && i+1 < len(fields) {
 			i++
+			value = fields[i]
+		}
+		if name == nodeLabels {
+			labels += "," + value
 		}
 	}
-	for _, name := range []string{"--provider-id", "--node-ip", "--hostname-override", "--register-node"} {
+	if labels != "" {
+		flags[nodeLabels] = mergeLabels(labels + "," + flags[nodeLabels])
+	}
+	for _, name := range []string{"--provider-id", "--node-ip", "--hostname-override", nodeLabels, "--register-node"} {
 		if value, set := flags[name]; set {
 			words = append(words, name+"="+value)
 		}
 	}
 	return "KUBELET_EXTRA_ARGS=" + quote + strings.Join(words, " ") + quote
+}
+
+// mergeLabels leaves one label of each key, the last, as the kubelet does.
+func mergeLabels(all string) string {
+	merged := map[string]string{}
+	for label := range strings.SplitSeq(all, ",") {
+		if key, _, _ := strings.Cut(label, "="); key != "" {
+			merged[key] = label
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Values(merged)), ",")
 }
 
 // APIServerPort is where an API server listens unless its cluster has another port.

@@ -114,6 +114,29 @@ func TestApplyReplacesTheArgumentsOfAnEarlierClaim(t *testing.T) {
 	}
 }
 
+// A kubelet's labels are a map: those of the operator stay, those of the same key give way, and it stays
+// so when the arguments are read and written again.
+func TestNodeLabelsAreMerged(t *testing.T) {
+	const before = "KUBELET_EXTRA_ARGS=\"--node-labels=rack=old,gpu --v=4 --node-labels disk=ssd,rack=older\"\n"
+	for name, c := range map[string]struct{ labels, want string }{
+		"some": {"gpu=2,rack=new", "--v=4 --provider-id=a --node-labels=disk=ssd,gpu=2,rack=new"},
+		"none": {"", "--v=4 --provider-id=a --node-labels=disk=ssd,gpu,rack=older"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := hostfs.Root(t.TempDir())
+			path := root.Path(defaultFile)
+			put(t, path, before)
+			err := errors.Join(Apply(root, Arguments{ProviderID: "a", NodeLabels: c.labels}), SetRegistered(root, true), SetRegistered(root, false))
+			if got := get(t, path); err != nil || !strings.HasSuffix(got, "KUBELET_EXTRA_ARGS=\""+c.want+"\"\n") {
+				t.Errorf("the file is\n%s, %v, want %s", got, err, c.want)
+			}
+			if err := Remove(root); err != nil || get(t, path) != before {
+				t.Errorf("after the removal it is %q, %v", get(t, path), err)
+			}
+		})
+	}
+}
+
 // path is a Runner whose programs are those of a directory with their version.
 type path map[string]string
 
