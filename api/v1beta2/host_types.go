@@ -400,6 +400,10 @@ type HostStatus struct {
 	// +optional
 	LowDisk *HostLowDisk `json:"lowDisk,omitempty"`
 
+	// rebootRequired says why the host should be rebooted, by its operating system; unset while it need not be.
+	// +optional
+	RebootRequired *HostRebootRequired `json:"rebootRequired,omitempty"`
+
 	// configurationErrors are the entries of its configuration that the agent does not accept. It
 	// works without them.
 	// +optional
@@ -544,6 +548,27 @@ type HostLowDisk struct {
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 }
 
+// HostRebootRequired is what takes effect with the next boot of a host.
+type HostRebootRequired struct {
+	// kernelVersion is the release of a kernel that was installed since the boot and is newer than the running one,
+	// inventory.kernelVersion; unset without one.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	KernelVersion string `json:"kernelVersion,omitempty"`
+
+	// packages that were updated, sorted, where the operating system names them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	Packages []string `json:"packages,omitempty"`
+
+	// since is when the reboot was first asked for, as far as the agent knows, by the clock of the host.
+	// +required
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+}
+
 // HostOmission is a field of the status of a Host of which the agent left out values.
 type HostOmission struct {
 	// field of the status, for example addresses.
@@ -597,6 +622,7 @@ const HostClaimIDField = "spec.claim.claimID"
 // +kubebuilder:printcolumn:name="Address",type="string",JSONPath=".status.addresses[?(@.type=='InternalIP')].address",description="Internal address"
 // +kubebuilder:printcolumn:name="Agent",type="string",JSONPath=".status.inventory.agentVersion",description="Version of the agent"
 // +kubebuilder:printcolumn:name="Step",type="string",priority=10,JSONPath=".status.observedOperation.step",description="Step of the current operation"
+// +kubebuilder:printcolumn:name="RebootRequired",type="date",priority=10,JSONPath=".status.rebootRequired.since",description="How long the operating system has asked for a reboot"
 // +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
 // +kubebuilder:printcolumn:name="Arch",type="string",priority=10,JSONPath=".status.inventory.architecture",description="Architecture of the host"
 // +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"

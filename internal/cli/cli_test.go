@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
 
 	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/management"
@@ -32,7 +34,7 @@ func TestTree(t *testing.T) {
 func TestHostRowsJoinBothViews(t *testing.T) {
 	rows := hostRows(
 		[]management.LocalHost{{Name: "host-1", State: "off", Address: "10.88.0.11"}, {Name: "host-2", Address: "10.88.0.12"}},
-		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "host-2", Addresses: []string{"10.88.0.112"}}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}}},
+		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "host-2", Addresses: []string{"10.88.0.112"}}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}, RebootRequiredSince: ptr.To(time.Now().Add(-49 * time.Hour))}},
 		false,
 	)
 	if len(rows) != 3 || rows[0].Phase != "Running" || rows[0].Sandbox != "off" || rows[2].Sandbox != "" || !slices.Equal(rows[2].Addresses, []string{"192.0.2.1"}) {
@@ -43,7 +45,7 @@ func TestHostRowsJoinBothViews(t *testing.T) {
 		t.Errorf("addresses of local hosts: %q, %q", rows[0].Addresses, rows[1].Addresses)
 	}
 	out := display.NewPage(nil)
-	if err := printHosts(out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") {
+	if err := printHosts(out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") || strings.Count(out.String(), "required for 2d") != 1 {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -38,6 +38,8 @@ type hostRow struct {
 	// Architecture and Machine are what the agent told of the hardware.
 	Architecture string `json:"architecture,omitempty"`
 	Machine      string `json:"machine,omitempty"`
+	// RebootRequiredSince is when the operating system first asked for a reboot.
+	RebootRequiredSince *time.Time `json:"rebootRequiredSince,omitempty"`
 	// Versions of Kubernetes that the host has.
 	Versions []status.Version `json:"versions,omitempty"`
 	// Created is when the Host was, and LastSeen when its agent renewed its heartbeat, of a wide table. They are no part of
@@ -100,7 +102,7 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	joined := make([]bool, len(local))
 	for _, h := range known {
 		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, State: &h.State, ClaimedBy: h.ClaimedBy,
-			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions, FailureDomain: h.FailureDomain, Created: h.Created}
+			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions, FailureDomain: h.FailureDomain, Created: h.Created, RebootRequiredSince: h.RebootRequiredSince}
 		if i := slices.IndexFunc(local, func(l management.LocalHost) bool { return l.Is(&h) }); i >= 0 {
 			row.Sandbox, row.PID = local[i].State, local[i].PID
 			if len(row.Addresses) == 0 {
@@ -177,7 +179,7 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 		t.Columns = append(t.Columns, display.Columns("SANDBOX/6")...)
 	}
 	if wide {
-		t.Columns = append(t.Columns, display.Columns("RACK", "AGE", "LAST SEEN", "PID", "ARCH", "HARDWARE", "KUBERNETES", "BECAUSE", "NEXT")...)
+		t.Columns = append(t.Columns, display.Columns("RACK", "AGE", "LAST SEEN", "PID", "ARCH", "HARDWARE", "KUBERNETES", "REBOOT", "BECAUSE", "NEXT")...)
 	}
 	now := time.Now()
 	for _, r := range rows {
@@ -199,7 +201,11 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 			for i, v := range r.Versions {
 				versions[i] = v.String()
 			}
-			cells = append(cells, display.Texts(r.FailureDomain, ageOf(r.Created, now), ageOf(r.LastSeen, now), strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), state.Cause, state.Next)...)
+			reboot := ""
+			if r.RebootRequiredSince != nil {
+				reboot = "required for " + duration.HumanDuration(max(0, now.Sub(*r.RebootRequiredSince)))
+			}
+			cells = append(cells, display.Texts(r.FailureDomain, ageOf(r.Created, now), ageOf(r.LastSeen, now), strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), reboot, state.Cause, state.Next)...)
 		}
 		t.Rows = append(t.Rows, display.Row{Cells: cells})
 	}

@@ -187,6 +187,9 @@ func HostOf(h *infrav1.Host, states *States) Host {
 		Architecture: found.Architecture, MachineID: found.MachineID, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
 		FailureDomain: h.Spec.FailureDomain, Created: h.CreationTimestamp.UTC(), Approval: string(h.Spec.Approval),
 		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
+	if required := h.Status.RebootRequired; required != nil {
+		host.RebootRequiredSince = at(required.Since)
+	}
 	if h.Spec.Claim != nil {
 		host.ClaimedBy = h.Spec.Claim.ClusterName + "/" + h.Spec.Claim.MachineName
 	}

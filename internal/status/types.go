@@ -99,6 +99,8 @@ type Host struct {
 	Versions []Version `json:"versions,omitempty"`
 	// Created is when the Host was.
 	Created time.Time `json:"-"`
+	// RebootRequiredSince is when its operating system first asked for a reboot; nil while it does not.
+	RebootRequiredSince *time.Time `json:"rebootRequiredSince,omitempty"`
 	// MachineID is what the agent reports of /etc/machine-id.
 	MachineID string `json:"-"`
 }

@@ -87,6 +87,28 @@ func TestNodesKnowTheirHosts(t *testing.T) {
 			t.Errorf("%s labels Node %s: %v\n%s", worker, other, err, out)
 		}
 	}
+	rebootRequired(t, p, worker)
+}
+
+// rebootRequired has an update of a host's operating system ask for a reboot, and reboots the host.
+func rebootRequired(t *testing.T, p *plane, host string) {
+	t.Helper()
+	p.must("host", "shell", host, "--", "sh", "-c", "echo linux-image-amd64 >/run/reboot-required.pkgs; touch /run/reboot-required")
+	packages := func(want string) func() bool {
+		return func() bool {
+			return p.mustKubectl("", "get", "host", host, "-o", "jsonpath={.status.rebootRequired.packages}") == want
+		}
+	}
+	poll.True(t, host+" asks for a reboot", packages(`["linux-image-amd64"]`))
+	if out, err := p.run("doctor"); !strings.Contains(out, "RebootRequired") || !strings.Contains(out, "slipway host reboot "+host) {
+		t.Errorf("doctor says %v\n%s", err, out)
+	}
+	if out := p.must("host", "list", host, "-o", "wide"); !strings.Contains(out, "required for") || !strings.Contains(out, "Running") {
+		t.Errorf("host list shows\n%s", out)
+	}
+	p.must("host", "reboot", host)
+	poll.True(t, host+" asks for no reboot", packages(""))
+	p.eventually("four nodes", readyNodes(4))
 }
 
 func manifestOf(t *testing.T, manifest string) string {

@@ -41,6 +41,7 @@ var parts = []part{
 	{"agentUpdate", func(s *infrav1.HostStatus) { s.AgentUpdate = nil }},
 	{"services", func(s *infrav1.HostStatus) { s.Services = nil }},
 	{"lowDisk", func(s *infrav1.HostStatus) { s.LowDisk = nil }},
+	{"rebootRequired", func(s *infrav1.HostStatus) { s.RebootRequired = nil }},
 	{"configurationErrors", func(s *infrav1.HostStatus) { s.ConfigurationErrors = nil }},
 	{"observedOperation.message", ofOperation(func(o *infrav1.ObservedOperation) { o.Message = "" })},
 	{"observedOperation.steps", ofOperation(func(o *infrav1.ObservedOperation) { o.Steps = nil })},

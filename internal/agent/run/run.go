@@ -206,7 +206,8 @@ func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Addresses: net.InterfaceAddrs, Versions: a.executor.Versions.Installed,
 		Software: a.softwareStatus, Services: (&kubelet.Services{Runner: a.executor.Upgrader.Runner, Now: time.Now}).Read, Hardware: (&inventory.Reader{Root: a.Root}).Read, LowDisk: (&inventory.Disks{Space: a.Root.Space, Now: time.Now}).Low, Rule: a.rule(),
-		AgentVersion: version.Version,
+		RebootRequired: (&inventory.Reboots{Root: a.Root, Runner: a.executor.Upgrader.Runner, Now: time.Now}).Required,
+		AgentVersion:   version.Version,
 	}
 	return link.Options{
 		Namespace: a.namespace, HostName: a.name, HostID: a.identity,

@@ -31,6 +31,8 @@ var (
 		"1 while a host holds the control-plane address, 0 while it may take it.", append(hostLabels[:2:2], "address"), nil)
 	reportRefusedDesc = prometheus.NewDesc("slipway_host_report_refused",
 		"1 while the API server refuses a part of the report of a host's agent; there is none while it accepts all of it.", hostLabels, nil)
+	rebootRequiredDesc = prometheus.NewDesc("slipway_host_reboot_required",
+		"1 while the operating system of a host asks for a reboot; there is none while it does not.", hostLabels, nil)
 	hostLabels = []string{"namespace", "host"}
 )
 
@@ -57,7 +59,7 @@ type fleetCollector struct{ reader client.Reader }
 
 // Describe implements prometheus.Collector.
 func (c fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{hostsDesc, connectedDesc, heartbeatDesc, certificateDesc, operationStartDesc, virtualIPDesc, reportRefusedDesc} {
+	for _, desc := range []*prometheus.Desc{hostsDesc, connectedDesc, heartbeatDesc, certificateDesc, operationStartDesc, virtualIPDesc, reportRefusedDesc, rebootRequiredDesc} {
 		ch <- desc
 	}
 }
@@ -113,6 +115,9 @@ func collectHost(ch chan<- prometheus.Metric, h *infrav1.Host, heartbeat *coordi
 	}
 	if op := h.Status.ObservedOperation; op != nil && op.State == infrav1.OperationRunning && !op.StartTime.IsZero() {
 		gauge(operationStartDesc, float64(op.StartTime.Unix()), string(op.Phase))
+	}
+	if h.Status.RebootRequired != nil {
+		gauge(rebootRequiredDesc, 1)
 	}
 	if ip := h.Status.VirtualIP; ip != nil && ip.Address != "" {
 		gauge(virtualIPDesc, oneIf(ip.State == infrav1.VirtualIPHeld), ip.Address)

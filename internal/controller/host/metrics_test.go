@@ -38,7 +38,7 @@ func TestFleetMetrics(t *testing.T) {
 		}}),
 		host("holder", infrav1.HostStatus{Phase: infrav1.HostPhaseRunning, Conditions: connected, ObservedOperation: &infrav1.ObservedOperation{
 			Phase: infrav1.HostDesiredBootstrapped, State: infrav1.OperationSucceeded, StartTime: metav1.Unix(500, 0),
-		}, VirtualIP: &infrav1.VirtualIPStatus{Address: "10.0.0.9", State: infrav1.VirtualIPHeld}}),
+		}, VirtualIP: &infrav1.VirtualIPStatus{Address: "10.0.0.9", State: infrav1.VirtualIPHeld}, RebootRequired: &infrav1.HostRebootRequired{}}),
 		host("away", infrav1.HostStatus{Phase: infrav1.HostPhaseRunning, Conditions: away, VirtualIP: &infrav1.VirtualIPStatus{Address: "10.0.0.9", State: infrav1.VirtualIPStandby}}),
 		lease, garbled,
 	).Build()
@@ -57,6 +57,9 @@ slipway_host_last_heartbeat_timestamp_seconds{host="busy",namespace="n"} 1000.5
 # HELP slipway_host_operation_start_timestamp_seconds When the operation under way on a host began; there is none while nothing runs.
 # TYPE slipway_host_operation_start_timestamp_seconds gauge
 slipway_host_operation_start_timestamp_seconds{host="busy",namespace="n",phase="Bootstrapped"} 500
+# HELP slipway_host_reboot_required 1 while the operating system of a host asks for a reboot; there is none while it does not.
+# TYPE slipway_host_reboot_required gauge
+slipway_host_reboot_required{host="holder",namespace="n"} 1
 # HELP slipway_host_report_refused 1 while the API server refuses a part of the report of a host's agent; there is none while it accepts all of it.
 # TYPE slipway_host_report_refused gauge
 slipway_host_report_refused{host="holder",namespace="n"} 1

@@ -41,6 +41,8 @@ type Collector struct {
 	Services func(context.Context) []infrav1.HostService
 	// LowDisk tells where too little space is free. May be nil.
 	LowDisk func() *infrav1.HostLowDisk
+	// RebootRequired tells why the host should be rebooted. May be nil.
+	RebootRequired func(context.Context) *infrav1.HostRebootRequired
 	// Rule is what the operator says of the addresses of the node.
 	Rule nodeaddress.Rule
 	// AgentVersion is the version of the running binary.
@@ -55,6 +57,8 @@ type Facts struct {
 	Addresses []clusterv1.MachineAddress
 	Services  []infrav1.HostService
 	LowDisk   *infrav1.HostLowDisk
+	// RebootRequired is nil when the host need not be rebooted.
+	RebootRequired *infrav1.HostRebootRequired
 }
 
 // Node is what is known of the node on the host; the zero value of a host that is none.
@@ -86,11 +90,13 @@ func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 		software = c.Software()
 	}
 	return Facts{
-		Software:  software,
-		Services:  c.services(ctx, node),
-		LowDisk:   c.lowDisk(),
-		Addresses: addresses,
-		Capacity:  capacity,
+		Software: software,
+		Services: c.services(ctx, node),
+		LowDisk:  c.lowDisk(),
+
+		RebootRequired: c.rebootRequired(ctx),
+		Addresses:      addresses,
+		Capacity:       capacity,
 		Inventory: infrav1.HostInventory{
 			MachineID:          c.line("/etc/machine-id"),
 			OperatingSystem:    c.operatingSystem(),
@@ -118,8 +124,15 @@ func (c Collector) lowDisk() *infrav1.HostLowDisk {
 	return c.LowDisk()
 }
 
+func (c Collector) rebootRequired(ctx context.Context) *infrav1.HostRebootRequired {
+	if c.RebootRequired == nil {
+		return nil
+	}
+	return c.RebootRequired(ctx)
+}
+
 // Identity is a text that differs once the machine was renamed, its addresses have changed, its disk is nearly full
-// or no longer, or a service of a node is in another state: of a node, on which a network plugin adds addresses, the node's own count. It costs
+// or no longer, it should be rebooted for another reason, or a service of a node is in another state: of a node, on which a network plugin adds addresses, the node's own count. It costs
 // little, as it reads neither routes nor hardware.
 func (c Collector) Identity(ctx context.Context, node Node) (string, error) {
 	name, err := c.Hostname()
@@ -145,6 +158,9 @@ func (c Collector) Identity(ctx context.Context, node Node) (string, error) {
 	}
 	if low := c.lowDisk(); low != nil {
 		texts = append(texts, fmt.Sprintf("%s=%d GiB", low.Path, *low.FreeGiB))
+	}
+	if required := c.rebootRequired(ctx); required != nil {
+		texts = append(texts, fmt.Sprintf("reboot=%s %q", required.KernelVersion, required.Packages))
 	}
 	return name + " " + strings.Join(texts, " "), nil
 }

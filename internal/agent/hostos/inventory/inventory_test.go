@@ -144,4 +144,10 @@ func TestIdentity(t *testing.T) {
 	if got := identity(free); !strings.HasSuffix(got, " /var/lib=1 GiB") {
 		t.Errorf("a host without space: %q", got)
 	}
+	c.RebootRequired = func(context.Context) *infrav1.HostRebootRequired {
+		return &infrav1.HostRebootRequired{KernelVersion: "6.1.0-28-amd64", Packages: []string{"dbus", "libc6"}}
+	}
+	if got := identity(free); !strings.HasSuffix(got, ` reboot=6.1.0-28-amd64 ["dbus" "libc6"]`) {
+		t.Errorf("a host to be rebooted: %q", got)
+	}
 }
