@@ -117,8 +117,8 @@ type HostDesired struct {
 	// +optional
 	ResetPolicy ResetPolicy `json:"resetPolicy,omitempty"`
 
-	// clusterDeleting is true for the reset of a control-plane host whose Cluster is being
-	// deleted. All members of its etcd go then, and the last ones have no quorum: the host
+	// clusterDeleting is true for the reset of a control-plane host whose Cluster or control plane is
+	// being deleted. All members of its etcd go then, and the last ones have no quorum: the host
 	// leaves without asking the others.
 	// +optional
 	ClusterDeleting *bool `json:"clusterDeleting,omitempty"`

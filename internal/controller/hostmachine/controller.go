@@ -210,8 +210,8 @@ type scope struct {
 	released bool
 	// withdrawn is true when the claim on a node that was not adopted was ended.
 	withdrawn bool
-	// clusterLeaves is true when the Cluster of a deleted machine is being deleted, too.
-	clusterLeaves bool
+	// etcdLeaves is true when all members of its etcd go with a deleted machine.
+	etcdLeaves bool
 	// movedAway is true when a deletion means nothing for the host; nothing is written.
 	movedAway bool
 	// newIntent is true when the claimID was made in this very reconcile, so

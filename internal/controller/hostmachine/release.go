@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/placement"
 	"github.com/slipway-dev/slipway/internal/reconciler"
 )
 
@@ -39,8 +40,22 @@ func (r *Reconciler) confirmDeletion(ctx context.Context, s *scope) (bool, error
 		return err == nil, err
 	}
 	s.movedAway = annotations.IsPaused(cluster, live)
-	s.clusterLeaves = !cluster.DeletionTimestamp.IsZero()
-	return !s.movedAway, nil
+	s.etcdLeaves, err = r.etcdLeaves(ctx, live, cluster)
+	return !s.movedAway, err
+}
+
+// etcdLeaves says whether all machines of its control plane go with a deleted machine: the Cluster, or what made
+// them, is being deleted. The last ones then have no quorum.
+func (r *Reconciler) etcdLeaves(ctx context.Context, m *infrav1.HostMachine, cluster *clusterv1.Cluster) (bool, error) {
+	if !cluster.DeletionTimestamp.IsZero() {
+		return true, nil
+	}
+	owner, err := placement.OwnerOf(ctx, r.Client, m)
+	if err != nil || owner == nil || !owner.ControlPlane {
+		return false, err
+	}
+	why, err := placement.MakerLeaves(ctx, r.APIReader, m.Namespace, owner)
+	return why != "", err
 }
 
 // requestReset tells every host that carries the claim to reset. Hosts are read
@@ -69,7 +84,7 @@ func (r *Reconciler) reset(ctx context.Context, s *scope, h *infrav1.Host) error
 	}
 	ofControlPlane := host.OfControlPlane(h)
 	requested := host.RequestReset(h, s.hostMachine.Spec.ResetPolicy)
-	if abandoned := s.clusterLeaves && ofControlPlane && host.AbandonEtcd(h); !requested && !abandoned {
+	if abandoned := s.etcdLeaves && ofControlPlane && host.AbandonEtcd(h); !requested && !abandoned {
 		return nil
 	}
 	if err := r.Client.Update(ctx, h); err != nil {

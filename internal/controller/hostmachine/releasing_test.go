@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 
@@ -67,9 +68,30 @@ func TestDeletionIsConfirmed(t *testing.T) {
 		}
 		return c
 	}
+	going := func(o client.Object) client.Object {
+		o.SetDeletionTimestamp(ptr.To(metav1.Now()))
+		o.SetFinalizers([]string{"a/b"})
+		return o
+	}
+	owned := machine(func(m *infrav1.HostMachine) {
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: "m"}}
+	})
+	// owner is the Machine that a control plane made, or something else.
+	owner := func(kind string, labels ...string) *clusterv1.Machine {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m", Labels: map[string]string{}}}
+		for _, label := range labels {
+			m.Labels[label] = ""
+		}
+		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: controlplanev1.GroupVersion.String(), Kind: kind, Name: "cp", Controller: ptr.To(true)}}
+		return m
+	}
+	plane := func() *controlplanev1.KubeadmControlPlane {
+		return &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "cp"}}
+	}
 	for name, c := range map[string]struct {
 		live    *infrav1.HostMachine
 		cluster *clusterv1.Cluster
+		owners  []client.Object
 		failure error
 		// goes is the answer; moved and leaves are what the scope says.
 		goes, moved, leaves bool
@@ -77,34 +99,46 @@ func TestDeletionIsConfirmed(t *testing.T) {
 		"deleted":             {live: machine(), cluster: cluster(), goes: true},
 		"its Cluster is gone": {live: machine(), goes: true},
 		"its Cluster goes":    {live: machine(), cluster: cluster(func(c *clusterv1.Cluster) { c.DeletionTimestamp, c.Finalizers = ptr.To(metav1.Now()), []string{"a/b"} }), goes: true, leaves: true},
-		"gone":                {cluster: cluster(), moved: true},
-		"not known":           {failure: busy},
-		"another of its name": {live: machine(func(m *infrav1.HostMachine) { m.UID = "other" }), cluster: cluster(), moved: true},
+		"its control plane goes": {
+			live: owned, cluster: cluster(), owners: []client.Object{owner("KubeadmControlPlane", clusterv1.MachineControlPlaneLabel), going(plane())}, goes: true, leaves: true,
+		},
+		"its control plane stays": {
+			live: owned, cluster: cluster(), owners: []client.Object{owner("KubeadmControlPlane", clusterv1.MachineControlPlaneLabel), plane()}, goes: true,
+		},
+		"its control plane is gone": {
+			live: owned, cluster: cluster(), owners: []client.Object{owner("KubeadmControlPlane", clusterv1.MachineControlPlaneLabel)}, goes: true,
+		},
+		"a worker's maker goes": {live: owned, cluster: cluster(), owners: []client.Object{owner("KubeadmControlPlane"), going(plane())}, goes: true},
+		"its Machine is gone":   {live: owned, cluster: cluster(), owners: []client.Object{going(plane())}, goes: true},
+		"gone":                  {cluster: cluster(), moved: true},
+		"not known":             {failure: busy},
+		"another of its name":   {live: machine(func(m *infrav1.HostMachine) { m.UID = "other" }), cluster: cluster(), moved: true},
 		"moved": {live: machine(func(m *infrav1.HostMachine) {
 			m.Annotations = map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 		}), cluster: cluster(), moved: true},
 		"paused":                      {live: machine(func(m *infrav1.HostMachine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} }), cluster: cluster(), moved: true},
 		"of a Cluster that is paused": {live: machine(), cluster: cluster(func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }), moved: true},
 	} {
-		builder := fake.NewClientBuilder().WithScheme(ownerScheme(t))
+		builder := fake.NewClientBuilder().WithScheme(ownerScheme(t)).WithObjects(c.owners...)
 		if c.live != nil {
 			builder = builder.WithObjects(c.live)
 		}
 		if c.cluster != nil {
 			builder = builder.WithObjects(c.cluster)
 		}
-		r := &Reconciler{APIReader: builder.WithInterceptorFuncs(interceptor.Funcs{
+		api := builder.Build()
+		r := &Reconciler{Client: api, APIReader: interceptor.NewClient(api, interceptor.Funcs{
 			Get: func(ctx context.Context, api client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 				if c.failure != nil {
 					return c.failure
 				}
 				return api.Get(ctx, key, o, opts...)
 			},
-		}).Build()}
+		})}
 		s := &scope{hostMachine: machine()}
 		goes, err := r.confirmDeletion(t.Context(), s)
-		if !errors.Is(err, c.failure) || goes != c.goes || s.movedAway != c.moved || s.clusterLeaves != c.leaves {
-			t.Errorf("%s: goes %t, moved %t, the Cluster goes %t, error %v", name, goes, s.movedAway, s.clusterLeaves, err)
+		if !errors.Is(err, c.failure) || goes != c.goes || s.movedAway != c.moved || s.etcdLeaves != c.leaves {
+			t.Errorf("%s: goes %t, moved %t, its etcd goes %t, error %v", name, goes, s.movedAway, s.etcdLeaves, err)
 		}
 	}
 }
@@ -147,7 +181,7 @@ func TestResetIsRequested(t *testing.T) {
 		}})
 		recorder := events.NewFakeRecorder(10)
 		r := &Reconciler{Client: cached, APIReader: live, Recorder: recorder}
-		s := &scope{hostMachine: &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m"}, Spec: infrav1.HostMachineSpec{ClaimID: c.claimID}}, clusterLeaves: c.leaves}
+		s := &scope{hostMachine: &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m"}, Spec: infrav1.HostMachineSpec{ClaimID: c.claimID}}, etcdLeaves: c.leaves}
 		if goes, err := r.requestReset(t.Context(), s); err != nil || !goes {
 			t.Errorf("%s: %t, %v", name, goes, err)
 		}
