@@ -80,3 +80,63 @@ func TestWhatRunsBeforeTheSystemsOwn(t *testing.T) {
 		t.Errorf("/etc/shadow is %v, %q, %v", info, content, err)
 	}
 }
+
+// TestDriversOfDevices: a device that was given to another driver, as for virtual machines, is given back. One that had none is not a
+// change when a module takes it.
+func TestDriversOfDevices(t *testing.T) {
+	const gpu, card = "/sys/bus/pci/devices/0000:01:00.0", "/sys/bus/pci/devices/0000:02:00.0"
+	h := fakehost.New(t)
+	mkdir(t, h, gpu, card, "/sys/bus/pci/drivers/nvidia", "/sys/bus/pci/drivers/vfio-pci", "/sys/bus/pci/drivers/ixgbe")
+	bound := func(device, driver string) {
+		t.Helper()
+		at := h.Root.Path(device + "/driver")
+		if err := errors.Join(os.RemoveAll(at), os.Symlink("../../drivers/"+driver, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bound(gpu, "nvidia")
+	put(t, h, gpu+"/driver_override", "(null)\n")
+	baseline := recorded(t, h)
+	bound(gpu, "vfio-pci")
+	bound(card, "ixgbe")
+	put(t, h, gpu+"/driver_override", "vfio-pci\n")
+	want := []string{"setting " + gpu + "/driver, which is not what it was before", "setting " + gpu + "/driver_override, which is not what it was before"}
+	if left := leftOf(t, h, baseline); !slices.Equal(left, want) {
+		t.Errorf("left is %q, want %q", left, want)
+	}
+	p := &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}
+	if err := h.Executor.Cleaner.Reset(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	for file, want := range map[string]string{"/sys/bus/pci/drivers/vfio-pci/unbind": "0000:01:00.0", "/sys/bus/pci/drivers/nvidia/bind": "0000:01:00.0", gpu + "/driver_override": "\n"} {
+		if is, err := os.ReadFile(h.Root.Path(file)); string(is) != want {
+			t.Errorf("%s has %q, %v", file, is, err)
+		}
+	}
+	bound(gpu, "nvidia") // as the kernel does by that
+	if left := leftOf(t, h, baseline); len(left) > 0 {
+		t.Errorf("left is %q", left)
+	}
+}
+
+// TestWhatIsMadeOfFiles is made again when they are put back.
+func TestWhatIsMadeOfFiles(t *testing.T) {
+	for file, program := range map[string]string{
+		"/etc/ld.so.conf.d/a.conf": "ldconfig", "/usr/local/share/ca-certificates/a.crt": "update-ca-certificates --fresh", "/etc/aliases": "newaliases", "/etc/udev/hwdb.d/a.hwdb": "systemd-hwdb update",
+	} {
+		h := fakehost.New(t)
+		baseline := recorded(t, h)
+		p := &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}
+		put(t, h, file, "theirs")
+		if err := h.Executor.Cleaner.RecordMade(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Executor.Cleaner.Reset(t.Context(), p); err != nil {
+			t.Error(err)
+		}
+		ran := h.Programs.Ran()
+		if all := []string{"ldconfig", "newaliases", "systemd-hwdb update", "update-ca-certificates --fresh"}; !slices.Contains(ran, program) || slices.ContainsFunc(all, func(other string) bool { return other != program && slices.Contains(ran, other) }) {
+			t.Errorf("of %s was run %q, want %q", file, ran, program)
+		}
+	}
+}

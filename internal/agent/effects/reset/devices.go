@@ -34,10 +34,10 @@ type device struct {
 	path     string
 }
 
-// devices are the disks that are not hardware of this machine. Those without a file in /dev are of the machine around a container.
+// devices are the disks that are not hardware of this machine, and those that the kernel serves to others. Those without a file in /dev are of the machine around a container.
 func (c Cleaner) devices() ([]device, error) {
 	var all []device
-	for _, list := range []func() ([]device, error){c.mappedDevices, c.scsiDevices, c.fabricDevices} {
+	for _, list := range []func() ([]device, error){c.mappedDevices, c.scsiDevices, c.fabricDevices, c.servedDevices} {
 		found, err := list()
 		if err != nil {
 			return nil, fmt.Errorf("list block devices: %w", err)
@@ -135,6 +135,27 @@ func (c Cleaner) fabricDevices() ([]device, error) {
 			name: "NVMe " + subsystem + " by " + transport + " " + c.attribute(nvmeDevices, name, "address"), is: "controller",
 			path: filepath.Join(nvmeDevices, name, "delete_controller"), remove: []string{"1"},
 		})
+	}
+	return all, nil
+}
+
+// servedPatterns are those that somebody made, below the directories that come with the kernel's modules.
+var servedPatterns = []string{"/sys/kernel/config/target/*/*", "/sys/kernel/config/nvmet/subsystems/*", "/sys/kernel/config/nvmet/ports/*"}
+
+// servedDevices are what the kernel serves to other machines, by iSCSI or NVMe, without a program.
+func (c Cleaner) servedDevices() ([]device, error) {
+	var all []device
+	for _, pattern := range servedPatterns {
+		found, err := filepath.Glob(c.Root.Path(pattern))
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range found {
+			info, err := os.Lstat(at)
+			if name := strings.TrimPrefix(strings.TrimPrefix(at, string(c.Root)), "/sys/kernel/config/"); err == nil && info.IsDir() && name != "target/core/alua" && path.Base(name) != "discovery_auth" {
+				all = append(all, device{name: "served as " + name, is: "served"})
+			}
+		}
 	}
 	return all, nil
 }

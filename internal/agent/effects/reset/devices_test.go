@@ -61,10 +61,12 @@ func TestDevicesOfStorage(t *testing.T) {
 	mkdir(t, h, "/sys/block/loop9/loop")
 	put(t, h, "/sys/block/loop9/loop/backing_file", "of-the-machine-around") // there is no file for it in /dev
 	put(t, h, "/etc/iscsi/nodes/iqn.2019-10.io.longhorn:pvc-1/10.0.0.8,3260,1/default", "password")
+	mkdir(t, h, "/sys/kernel/config/target/core/alua", "/sys/kernel/config/target/core/fileio_0", "/sys/kernel/config/target/iscsi/iqn.a", "/sys/kernel/config/target/iscsi/discovery_auth", "/sys/kernel/config/nvmet/subsystems/a", "/sys/kernel/config/nvmet/hosts")
 
 	want := []string{
 		"block device NVMe nqn.2016-06.io.example:pvc by tcp traddr=10.0.0.9", "block device drbd1", "block device iSCSI iqn.2019-10.io.longhorn:pvc-1",
-		"block device loop of /var/lib/kubelet/volume.img", "block device mapping luks-pvc", "block device nbd0", "block device rbd7", "block device zram0",
+		"block device loop of /var/lib/kubelet/volume.img", "block device mapping luks-pvc", "block device nbd0", "block device rbd7",
+		"block device served as nvmet/subsystems/a", "block device served as target/core/fileio_0", "block device served as target/iscsi/iqn.a", "block device zram0",
 		"directory /etc/iscsi/nodes/iqn.2019-10.io.longhorn:pvc-1",
 	}
 	if found := leftOf(t, h, baseline); !slices.Equal(found, want) {
@@ -108,7 +110,7 @@ func TestDevicesOfStorage(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if found := leftOf(t, h, baseline); !slices.Equal(found, []string{"block device drbd1"}) {
+	if found := leftOf(t, h, baseline); !slices.Equal(found, []string{"block device drbd1", "block device served as nvmet/subsystems/a", "block device served as target/core/fileio_0", "block device served as target/iscsi/iqn.a"}) {
 		t.Errorf("leftovers are %q", found)
 	}
 	if _, err := os.Lstat(filepath.Join(string(h.Root), "/etc/iscsi/nodes/own")); err != nil {

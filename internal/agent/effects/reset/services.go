@@ -36,6 +36,13 @@ var readers = []struct {
 	{"/etc/multipath", []string{"multipathd"}},
 	{"/etc/iscsi/", []string{"iscsid"}},
 	{"/etc/fail2ban/", []string{"fail2ban"}},
+	{"/etc/dnsmasq", []string{"dnsmasq"}},
+	{"/etc/unbound/", []string{"unbound"}},
+	{"/etc/haproxy/", []string{"haproxy"}},
+	{"/etc/keepalived/", []string{"keepalived"}},
+	{"/etc/nginx/", []string{"nginx"}},
+	{"/etc/firewalld/", []string{"firewalld"}},
+	{"/etc/exports", []string{"nfs-server"}},
 }
 
 // restartReaders restarts those services that run and read one of the files, which were put back or went.
@@ -60,7 +67,7 @@ func (c Cleaner) restartReaders(ctx context.Context, files entries) {
 	if reload {
 		c.reloadUnits(ctx)
 	}
-	c.remakeTrust(ctx, files)
+	c.remake(ctx, files)
 	c.tryRestart(ctx, units)
 }
 

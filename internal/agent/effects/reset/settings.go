@@ -24,13 +24,19 @@ var sysSettings = []string{
 	"/sys/kernel/mm/transparent_hugepage/*", "/sys/kernel/mm/transparent_hugepage/khugepaged/*", "/sys/kernel/mm/ksm/*",
 	"/sys/kernel/mm/hugepages/*/nr_*", "/sys/devices/system/node/node*/hugepages/*/nr_*", "/sys/module/*/parameters/*", "/sys/kernel/uevent_helper",
 	"/sys/block/*/queue/scheduler", "/sys/block/*/queue/read_ahead_kb", "/sys/block/*/queue/nr_requests",
-	"/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/cpu*/online", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+	pciDevices + "*/driver_override", "/sys/devices/system/cpu/smt/control", "/sys/devices/system/cpu/cpu*/online", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
 	"/sys/class/net/*/queues/*/?ps_cpus", selinux + "enforce", selinux + "booleans/*",
 	cgroupRoot + "/*.slice/cpu.max", cgroupRoot + "/*.slice/cpu.weight", cgroupRoot + "/*.slice/cpuset.cpus", cgroupRoot + "/*.slice/cpuset.mems",
 	cgroupRoot + "/*.slice/memory.max", cgroupRoot + "/*.slice/memory.high", cgroupRoot + "/*.slice/memory.low", cgroupRoot + "/*.slice/memory.min", cgroupRoot + "/*.slice/memory.swap.max", cgroupRoot + "/*.slice/pids.max",
 }
 
-const selinux = "/sys/fs/selinux/"
+const (
+	selinux    = "/sys/fs/selinux/"
+	pciDevices = "/sys/bus/pci/devices/"
+	// pciDriver ends the name of a setting that is the driver of a device of PCI: plugins of GPUs and networks give devices to virtual
+	// machines and programs by another one.
+	pciDriver = "/driver"
+)
 
 // maxSetting is how long a setting may be, in bytes, to count as one.
 const maxSetting = 4096
@@ -60,7 +66,7 @@ func (c Cleaner) settings() (entries, error) {
 		if _, after, ok := strings.Cut(is, "["); ok && sysfs { // the one of several that is chosen
 			is, _, _ = strings.Cut(after, "]")
 		}
-		found[name] = "=" + is
+		found[name] = "=" + strings.TrimPrefix(is, "(null)")
 	}
 	top := c.Root.Path(sysctlRoot)
 	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
@@ -81,6 +87,10 @@ func (c Cleaner) settings() (entries, error) {
 			look(strings.TrimPrefix(path, string(c.Root)))
 		}
 	}
+	for _, device := range c.entriesOf(pciDevices) {
+		target, _ := os.Readlink(c.Root.Path(pciDevices + device + pciDriver)) // none without a driver
+		found[pciDevices+device+pciDriver] = "=" + strings.TrimPrefix(filepath.Base(target), ".")
+	}
 	return found, nil
 }
 
@@ -97,7 +107,21 @@ func volatileSetting(name string) bool {
 
 // ownSetting says whether a setting is not a node's: one that came is of an interface or a module
 // that came, and has the kernel's default.
-func ownSetting(ch change, _, _ entries) bool { return ch.before == "" || volatileSetting(ch.name) }
+func ownSetting(ch change, _, _ entries) bool {
+	// A module that came has taken a device that had no driver.
+	return ch.before == "" || volatileSetting(ch.name) || ch.before == "=" && isPCIDriver(ch.name)
+}
+
+func isPCIDriver(name string) bool {
+	return strings.HasPrefix(name, pciDevices) && strings.HasSuffix(name, pciDriver)
+}
+
+// rebind gives a device of PCI to the driver that it had.
+func (c Cleaner) rebind(name, driver string) error {
+	device := []byte(filepath.Base(filepath.Dir(name)))
+	_ = os.WriteFile(c.Root.Path(name+"/unbind"), device, 0) // it may have none
+	return os.WriteFile(c.Root.Path(pciDevices+"../drivers/"+driver+"/bind"), device, 0)
+}
 
 // setSettings gives settings their values. Some set others: forwarding sets the parameters of all interfaces, so it goes first;
 // and what is a number of bytes or a share of all changes with its other form, so only the end counts.
@@ -112,9 +136,17 @@ func (c Cleaner) setSettings(before entries) error {
 	booleans := false
 	for _, name := range names {
 		path, _ := c.settingPath(name)
+		if isPCIDriver(name) {
+			continue // see below
+		}
 		// An end of line, as nothing at all would not be a write.
 		failed[name] = os.WriteFile(path, []byte(strings.TrimPrefix(before[name], "=")+"\n"), 0)
 		booleans = booleans || strings.HasPrefix(name, selinux+"booleans/")
+	}
+	for _, name := range names { // whatever driver_override said is back
+		if isPCIDriver(name) {
+			failed[name] = c.rebind(name, strings.TrimPrefix(before[name], "="))
+		}
 	}
 	if booleans {
 		failed[selinux+"booleans"] = os.WriteFile(c.Root.Path(selinux+"commit_pending_bools"), []byte("1"), 0)

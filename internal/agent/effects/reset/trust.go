@@ -17,7 +17,6 @@ import (
 var (
 	trustSources = []string{"/usr/share/ca-certificates", "/usr/local/share/ca-certificates", "/usr/share/pki/ca-trust-source", "/etc/pki/ca-trust/source", "/etc/ca-certificates.conf"}
 	trustMade    = []string{"/etc/ssl/certs", "/etc/pki/ca-trust/extracted", "/etc/pki/java/cacerts"}
-	trustMakers  = [][]string{{"update-ca-certificates", "--fresh"}, {"update-ca-trust", "extract"}}
 )
 
 // trusted says of a file that is made of certificates whether each of them is one of a package or of the operator. is
@@ -65,22 +64,30 @@ func below(dirs []string, name string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") })
 }
 
-// remakeTrust has the distribution make them again when what they are made of, or they themselves, were put back.
-func (c Cleaner) remakeTrust(ctx context.Context, files entries) {
-	for name := range files {
-		if !below(trustSources, name) && !below(trustMade, name) {
+// makers are what the distribution makes of files, with the programs that do.
+var makers = []struct {
+	of       []string
+	programs [][]string
+}{
+	{slices.Concat(trustSources, trustMade), [][]string{{"update-ca-certificates", "--fresh"}, {"update-ca-trust", "extract"}}},
+	{[]string{"/etc/ld.so.conf", "/etc/ld.so.conf.d"}, [][]string{{"ldconfig"}}},
+	{[]string{"/etc/udev/hwdb.d"}, [][]string{{"systemd-hwdb", "update"}}},
+	{[]string{"/etc/aliases"}, [][]string{{"newaliases"}}},
+}
+
+// remake has the distribution make again what is made of files that were put back or went, or of which it itself was.
+func (c Cleaner) remake(ctx context.Context, files entries) {
+	for _, m := range makers {
+		if !slices.ContainsFunc(slices.Collect(keys(files)), func(name string) bool { return below(m.of, name) }) {
 			continue
 		}
-		for _, maker := range trustMakers {
-			if !c.Runner.Has(maker[0]) {
+		for _, program := range m.programs {
+			if !c.Runner.Has(program[0]) {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(ctx, toolTimeout)
-			if _, err := c.Runner.Run(ctx, maker[0], maker[1:]...); err != nil {
-				c.Log.Info("the certificates that the system trusts could not be made again", "program", maker[0], "err", err)
+			if err := c.tool(ctx, program[0], program[1:]...); err != nil {
+				c.Log.Info("what the distribution makes of its files could not be made again", "program", program[0], "err", err)
 			}
-			cancel()
 		}
-		return
 	}
 }
