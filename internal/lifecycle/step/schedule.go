@@ -127,7 +127,7 @@ func weekdays(field string) (string, error) {
 		days, step, stepped := strings.Cut(item, "/")
 		from, to, isRange := strings.Cut(days, "-")
 		switch {
-		case days == "7":
+		case days == "7", days == "7-7":
 			item = "0" // with a step as well: it counts from 7, and there is no day behind it
 		case isRange && (to == "7" || strings.EqualFold(to, "sun")) && from != "7":
 			first, err := weekday(from)
@@ -185,11 +185,15 @@ func (w *Window) Openings(after time.Time, n int) []time.Time {
 }
 
 func parseTimeZone(name string) (*time.Location, error) {
-	switch name {
-	case "":
+	if name == "" {
 		name = DefaultTimeZone
-	case "Local":
+	}
+	switch first, _, _ := strings.Cut(name, "/"); first {
+	case "Local", "localtime", "posixrules":
 		return nil, errors.New("every machine has another one; name a zone of the tz database, such as Europe/Berlin")
+	case "posix", "right":
+		// The tz database of this program lacks them; the latter have leap seconds, which no clock here has.
+		return nil, fmt.Errorf("only some machines have it; write the name without %s/", first)
 	}
 	location, err := time.LoadLocation(name)
 	if err != nil {

@@ -101,6 +101,8 @@ func TestBadWindowsNameTheField(t *testing.T) {
 		{"never", lifecyclev1.WindowStep{Schedule: "0 0 31 2 *", DurationSeconds: 60}, step.ErrSchedule, "never open"},
 		{"zone", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "Europe/Atlantis", DurationSeconds: 60}, step.ErrTimeZone, "Europe/Berlin"},
 		{"local zone", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "Local", DurationSeconds: 60}, step.ErrTimeZone, "Europe/Berlin"},
+		{"zone of the machine", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "localtime", DurationSeconds: 60}, step.ErrTimeZone, "every machine"},
+		{"zone with leap seconds", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "right/Europe/Berlin", DurationSeconds: 60}, step.ErrTimeZone, "without right/"},
 		{"path", lifecyclev1.WindowStep{Schedule: "0 1 * * *", TimeZone: "../../etc/passwd", DurationSeconds: 60}, step.ErrTimeZone, "tz database"},
 		{"duration", lifecyclev1.WindowStep{Schedule: "0 1 * * *"}, step.ErrDuration, "positive"},
 	} {
@@ -177,7 +179,7 @@ func TestOpenings(t *testing.T) {
 // Weekdays that begin or end with Sunday, in cron's two numbers for it.
 func TestSundays(t *testing.T) {
 	for cron, want := range map[string]string{
-		"0 22 * * 7": "Sun Sun", "0 22 * * 7/2": "Sun Sun", "0 22 * * sun-sun": "Sun Sun", "0 22 * * 0-sun": "Sun Sun", "0 22 * * 0-7": "Sat Sun", "0 22 * * fri-sun": "Sat Sun",
+		"0 22 * * 7": "Sun Sun", "0 22 * * 7-7": "Sun Sun", "0 22 * * 7/2": "Sun Sun", "0 22 * * sun-sun": "Sun Sun", "0 22 * * 0-sun": "Sun Sun", "0 22 * * 0-7": "Sat Sun", "0 22 * * fri-sun": "Sat Sun",
 		"0 22 * * 5-7/2": "Sun Fri", "0 22 * * mon-7": "Sat Sun",
 	} {
 		var got []string
