@@ -274,3 +274,27 @@ func TestClass(t *testing.T) {
 		t.Errorf("%d objects, the last is %s", len(objects), last.GetName())
 	}
 }
+
+// TestSetReadsWhatIsWritten holds that a variable has the value that its text says, or is refused with the quotes that it needs.
+func TestSetReadsWhatIsWritten(t *testing.T) {
+	o := options()
+	for text, want := range map[string]string{
+		"a": `"a"`, "1234": "1234", "-1.5": "-1.5", "true": "true", "null": "null", `"#fff"`: `"#fff"`, "'0123'": `"0123"`, "a#b": `"a#b"`, "{a: [b]}": `{"a":["b"]}`, "[a, b]": `["a","b"]`,
+		"v1.36.5": `"v1.36.5"`, "10.0.0.0/8": `"10.0.0.0/8"`, "https://a:1/?b=c&d#e": `"https://a:1/?b=c\u0026d#e"`, "a b": `"a b"`, "2026-12-01": `"2026-12-01"`, "|-\n  a # b": `"a # b"`, "a: b\nc: d": `{"a":"b","c":"d"}`,
+		"#fff": "", "a # b": "", "5 #5": "", "{a: b": "", "a: b": "", "- a": "", "&a": "", "&a b": "", "!a b": "", "~": "", "yes": "", "No": "", "on": "", "True": "", "0123": "", "0x1F": "", "1e3": "", "1.30": "", "1_000": "",
+		"9007199254740993": "", " a": "", "a ": "", "a\nb": "", "a\n---\nb": "", "*a": "", "%a": "", "@a": "", "`a`": "",
+	} {
+		o.Variables = []string{"a=" + text}
+		if want == "" {
+			if _, err := clusters.New(o); err == nil || !strings.Contains(err.Error(), "--set") {
+				t.Errorf("%q: %v", text, err)
+			}
+			continue
+		}
+		cluster, _ := made(t, o)
+		all := cluster.Spec.Topology.Variables
+		if got := string(all[len(all)-1].Value.Raw); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}

@@ -283,6 +283,10 @@ func variables(endpoint string, others []string) ([]clusterv1.ClusterVariable, e
 		if err := yaml.Unmarshal([]byte(text), &value); !found || name == "" || err != nil {
 			return nil, invalid("--set", "%q is not NAME=VALUE with YAML as the value, such as workerHostLabels={disk: ssd}", other)
 		}
+		if !asWritten(text, value) {
+			read, _ := json.Marshal(value)
+			return nil, invalid("--set", "%s: YAML reads %q as %s; put quotes around a text, as in %s='%s', and write other values so", name, text, read, name, strconv.Quote(text))
+		}
 		if slices.Contains(names, name) {
 			return nil, invalid("--set", "%s is given twice; --endpoint sets controlPlaneEndpointHost and controlPlaneEndpointPort", name)
 		}
@@ -297,6 +301,23 @@ func variables(endpoint string, others []string) ([]clusterv1.ClusterVariable, e
 		all = append(all, clusterv1.ClusterVariable{Name: name, Value: apiextensionsv1.JSON{Raw: data}})
 	}
 	return all, nil
+}
+
+// asWritten says whether a value is what its text says without a knowledge of YAML: no comment, anchor or tag of it is
+// lost, and no number or truth value is another one. Quotes, lists and objects are meant.
+func asWritten(text string, value any) bool {
+	switch value := value.(type) {
+	case string:
+		return value == text || text != "" && strings.Contains(`"'|>`, text[:1])
+	case nil:
+		return text == "" || text == "null"
+	case bool:
+		return text == strconv.FormatBool(value)
+	case float64:
+		return text == strconv.FormatFloat(value, 'f', -1, 64)
+	default:
+		return strings.Contains("[{", text[:1]) || strings.Contains(text, "\n")
+	}
 }
 
 // splitEndpoint reads HOST[:PORT]; IPv6 addresses with a port are in brackets. The port is 0
