@@ -63,6 +63,8 @@ var (
 		`|[-+]?[0-9][0-9_]*\.[0-9_]*(?:[eE][-+][0-9]+)?|\.[0-9][0-9_]*(?:[eE][-+][0-9]+)?|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)` +
 		`|[0-9]{4}-[0-9][0-9]?-[0-9][0-9]?(?:[Tt]|[ \t]+)[0-9][0-9]?:.*)$`)
 	decimal = regexp.MustCompile(`^(?:0|-?[1-9][0-9]*)$`)
+	// A number of base 60, which is text to the parser of this package: 33:33 is 2013.
+	sixties = regexp.MustCompile(`^[-+]?[1-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?$`)
 	// A date is written as it stands, as long as there is such a day.
 	date = regexp.MustCompile(`^[0-9]{4}-[0-9][0-9]-[0-9][0-9]$`)
 )
@@ -91,11 +93,18 @@ func asWritten(word string) bool {
 // another way.
 func quoteText(source string, document *yaml.Node) (string, error) {
 	quote := map[*yaml.Node]bool{}
+	var number *yaml.Node
 	inspect(document, func(n *yaml.Node) {
+		if number == nil && isPlain(n) && sixties.MatchString(n.Value) {
+			number = n
+		}
 		quote[n] = isPlain(n) && !notText.MatchString(n.Value) && (n.ShortTag() != "!!str" || slices.Contains([]string{"y", "Y", "n", "N"}, n.Value))
 	})
 	if err := quoteWords(document, quote); err != nil {
 		return "", err
+	}
+	if number != nil {
+		return "", invalid("the cloud-config, line %d: without quotes, cloud-init reads a number of minutes or hours, as of 1:30; put the value in quotes", number.Line)
 	}
 	return quoted(source, document, quote)
 }

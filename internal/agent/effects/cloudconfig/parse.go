@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sort"
@@ -80,8 +81,16 @@ func formatError(text string) error {
 }
 
 func topLevel(text string) (map[string]json.RawMessage, error) {
-	document := yamlv3.Node{}
-	if err := yamlv3.Unmarshal([]byte(text), &document); err != nil {
+	document, next := yamlv3.Node{}, yamlv3.Node{}
+	decoder := yamlv3.NewDecoder(strings.NewReader(text))
+	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return nil, invalid("the cloud-config is not valid YAML: %s", yamlPlace(err))
+	}
+	switch err := decoder.Decode(&next); {
+	case errors.Is(err, io.EOF):
+	case err == nil:
+		return nil, invalid("the cloud-config, line %d: a second document begins, and cloud-init reads none then; remove ---", next.Line)
+	default:
 		return nil, invalid("the cloud-config is not valid YAML: %s", yamlPlace(err))
 	}
 	if err := repeated(&document); err != nil {

@@ -44,6 +44,10 @@ func TestParseRefuses(t *testing.T) {
 		"key twice":            {"#cloud-config\nruncmd: []\nruncmd: []\n", ReasonInvalidCloudConfig, []string{"line 3", `"runcmd"`, "line 2"}},
 		"field twice":          {"#cloud-config\nwrite_files:\n- path: /a\n  content: secret\n  path: /b\n", ReasonInvalidCloudConfig, []string{"line 5", `"path"`, "line 3"}},
 		"other ends of lines":  {"#cloud-config\nfqdn: \"a\u2028b\"\nhostname: n\nruncmd: [\"nano\"]\n", ReasonInvalidCloudConfig, []string{"quotes"}},
+		"two documents":        {"#cloud-config\nruncmd: [a]\n---\nruncmd: [b]\n", ReasonInvalidCloudConfig, []string{"line 3", "second document"}},
+		"an empty document":    {"#cloud-config\nruncmd: [a]\n---\n", ReasonInvalidCloudConfig, []string{"second document"}},
+		"behind its end":       {"#cloud-config\nruncmd: [a]\n...\nruncmd: [b]\n", ReasonInvalidCloudConfig, []string{"YAML"}},
+		"a broken document":    {"#cloud-config\nruncmd: [a]\n---\nruncmd: [\n", ReasonInvalidCloudConfig, []string{"YAML"}},
 		"a list":               {"#cloud-config\n- a\n", ReasonInvalidCloudConfig, []string{"mapping"}},
 		"unknown key":          {"#cloud-config\nrun_cmd: []\n", ReasonUnsupportedCloudConfig, []string{"run_cmd"}},
 		"packages":             {"#cloud-config\npackages: [jq]\n", ReasonUnsupportedCloudConfig, []string{"packages", "preKubeadmCommands"}},
@@ -62,6 +66,9 @@ func TestParseRefuses(t *testing.T) {
 		"word is minutes":      {"#cloud-config\nbootcmd: [[sleep, 1:30]]\n", ReasonInvalidCloudConfig, []string{"bootcmd[0]", "quotes"}},
 		"word is octal":        {"#cloud-config\nruncmd: [[chmod, 0644, /a]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
 		"word has a fraction":  {"#cloud-config\nruncmd: [[sleep, 1.10]]\n", ReasonInvalidCloudConfig, []string{"runcmd[0]", "quotes"}},
+		"owner is minutes":     {"#cloud-config\nwrite_files:\n- {path: /a, owner: 33:33}\n", ReasonInvalidCloudConfig, []string{"line 3", "quotes"}},
+		"address is hours":     {"#cloud-config\nwrite_files: [{path: /a, content: 12:34:56:12:34:56}]\n", ReasonInvalidCloudConfig, []string{"line 2", "quotes"}},
+		"command is minutes":   {"#cloud-config\nruncmd: [1:30]\n", ReasonInvalidCloudConfig, []string{"line 2", "quotes"}},
 		"commands no list":     {"#cloud-config\nbootcmd: reboot\n", ReasonInvalidCloudConfig, []string{"bootcmd"}},
 		"default user":         {"#cloud-config\nusers: [default]\n", ReasonUnsupportedCloudConfig, []string{"default"}},
 		"user without name":    {"#cloud-config\nusers: [{gecos: x}]\n", ReasonInvalidCloudConfig, []string{"users[0]", "name"}},
@@ -102,6 +109,15 @@ func TestParseAccepts(t *testing.T) {
 	}
 	if f := c.WriteFiles[1]; f.Mode.Perm() != 0o755 || f.Mode.String()[0] != 'u' || f.User != "1000" || f.Group != "1000" || !f.Defer {
 		t.Errorf("file is %+v", f)
+	}
+}
+
+// One document is one, with a line before it and its end behind it.
+func TestOneDocument(t *testing.T) {
+	for _, data := range []string{"#cloud-config\nruncmd: [a]\nwrite_files: [{path: /a, owner: '33:33', content: \"1:30\"}, {path: /b, owner: 0:0}]\n", "#cloud-config\n---\nruncmd: [a]\n", "#cloud-config\nruncmd: [a]\n...\n", "#cloud-config\nruncmd: [a]\n...\n# the end\n"} {
+		if c, err := Parse([]byte(data), testMeta); err != nil || len(c.RunCommands) != 1 {
+			t.Errorf("%q: %+v, %v", data, c, err)
+		}
 	}
 }
 
