@@ -10,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/config"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/provision"
 	"github.com/slipway-dev/slipway/internal/provision/remote"
 )
@@ -31,13 +33,15 @@ type hostAddFlags struct {
 	failureDomain   string
 	approve         bool
 	ignorePreflight []string
+	file            string
+	dryRun          bool
 	output          string
 }
 
 func hostAddCommand(p *Program) *cobra.Command {
 	f := &hostAddFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
-		Use:   "add [USER@]ADDRESS[:PORT]...",
+		Use:   "add [USER@]ADDRESS[:PORT]... | add -f FILE",
 		Short: "Make hosts of machines, over SSH",
 		Long: `Make hosts of machines: log in over SSH, check whether the machine is fit, copy the
 agent and, with --host-bundle, all the software of a node, enroll it with its own token,
@@ -46,13 +50,22 @@ with what to do; the others continue. Finished steps of an earlier run are skipp
 after an interruption the same command continues. The exit code is 1 when a machine
 failed.
 
+With -f the machines are those of a file, each with failureDomain and labels of its own, which go
+before those of the flags:
+
+  hosts:
+  - address: root@192.0.2.11
+    failureDomain: rack1
+    labels: {role: control-plane}
+
 Host keys come only from known_hosts files. User keys come from --identity-file, an SSH
 agent (SSH_AUTH_SOCK) and ~/.ssh; ~/.ssh/config is not read. A user other than root
 needs sudo without a password.`,
 		Example: `  slipway host add root@192.0.2.11 root@192.0.2.12 --host-bundle ./hostbundle --public-key hostbundle.pub
   slipway host add admin@rack1-a --labels rack=1 --failure-domain rack1 --approve -n prod
+  slipway host add -f hosts.yaml --host-bundle ./hostbundle --public-key hostbundle.pub --dry-run
   slipway host add 10.0.0.11 10.0.0.12 --jump admin@bastion -o json`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: f.on(func(cmd *cobra.Command, s *session, args []string) error { return f.add(cmd, s, args) }),
 	}
 	f.bind(command)
@@ -72,6 +85,9 @@ func (f *hostAddFlags) bind(command *cobra.Command) {
 	flags.BoolVar(&f.approve, "approve", false, "approve the hosts, whatever the HostApprovalPolicy of the namespace asks for")
 	flags.StringSliceVar(&f.ignorePreflight, "ignore-preflight-errors", nil, "checks of the agent's preflight whose errors do not count, or all")
 	f.managementFlags.bind(command, "of the hosts")
+	flags.StringVarP(&f.file, "filename", "f", "", "YAML or JSON file with the machines")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would become of which machine, and ask none")
+	_ = command.MarkFlagFilename("filename", "yaml", "yml", "json")
 	completeFlag(command, "software-management", softwareManagements)
 	command.ValidArgsFunction = cobra.NoFileCompletions
 	_ = command.MarkFlagDirname("host-bundle")
@@ -84,6 +100,12 @@ func (f *hostAddFlags) bind(command *cobra.Command) {
 var softwareManagements = []string{string(infrav1.HostSoftwareManaged), string(infrav1.HostSoftwareProvided)}
 
 func (f *hostAddFlags) add(cmd *cobra.Command, s *session, args []string) error {
+	switch {
+	case f.file == "" && len(args) == 0:
+		return fmt.Errorf("[USER@]ADDRESS[:PORT]... is missing, or -f with a file of machines; see `%s --help`", cmd.CommandPath())
+	case f.file != "" && len(args) > 0:
+		return errors.New("--filename has the machines: name none beside it")
+	}
 	o, err := f.options()
 	if err != nil {
 		return err
@@ -94,8 +116,14 @@ func (f *hostAddFlags) add(cmd *cobra.Command, s *session, args []string) error 
 	}
 	defer func() { _ = dialer.Close() }()
 	addresses, err := addressesOf(args, dialer.User())
+	if f.file != "" {
+		addresses, o.Places, err = readHosts(f.file, dialer.User(), o.Place)
+	}
 	if err != nil {
 		return err
+	}
+	if f.dryRun {
+		return plannedHosts(s.namespace, addresses, &o).write(cmd.OutOrStdout(), f.output)
 	}
 	endpoint, err := s.cluster.Endpoint(cmd.Context(), s, s.namespace, f.server)
 	if err != nil {
@@ -114,7 +142,7 @@ func (f *hostAddFlags) add(cmd *cobra.Command, s *session, args []string) error 
 // options reads what is brought to machines; nothing of it asks the network.
 func (f *hostAddFlags) options() (provision.Options, error) {
 	o := provision.Options{
-		Unit: config.AgentUnit, Labels: f.labels, FailureDomain: f.failureDomain, Approve: f.approve,
+		Unit: config.AgentUnit, Place: provision.Place{Labels: f.labels, FailureDomain: f.failureDomain}, Approve: f.approve,
 		IgnorePreflight: f.ignorePreflight, Parallel: f.parallel, Timeout: f.timeout,
 	}
 	if err := f.validate(); err != nil {
@@ -185,4 +213,27 @@ func addressesOf(args []string, user string) ([]string, error) {
 		}
 	}
 	return once, errors.Join(errs...)
+}
+
+// plannedHosts are the machines with what they would become.
+func plannedHosts(namespace string, addresses []string, o *provision.Options) result {
+	type planned struct {
+		Address       string            `json:"address"`
+		Namespace     string            `json:"namespace"`
+		FailureDomain string            `json:"failureDomain,omitempty"`
+		Labels        map[string]string `json:"labels,omitempty"`
+	}
+	rows := []planned{}
+	for _, a := range addresses {
+		place := o.PlaceOf(a)
+		rows = append(rows, planned{a, namespace, place.FailureDomain, place.Labels})
+	}
+	return result{object: rows, table: func(page *display.Page, _ bool) error {
+		t := display.Table{Columns: display.Columns("ADDRESS", "NAMESPACE", "RACK", "LABELS")}
+		for _, r := range rows {
+			t.Rows = append(t.Rows, display.Row{Cells: display.Texts(r.Address, r.Namespace, r.FailureDomain, labels.FormatLabels(r.Labels))})
+		}
+		page.Table(t)
+		return nil
+	}}
 }

@@ -28,9 +28,9 @@ type Options struct {
 	// Provided leaves the Kubernetes versions that are asked of the hosts later to their
 	// operators. Otherwise the agents install them, where there are Bundles, by the keys of those.
 	Provided bool
-	// Labels and FailureDomain are put on the Hosts before anybody can claim them.
-	Labels        map[string]string
-	FailureDomain string
+	// Place is put on the Hosts before anybody can claim them; Places are those of addresses that have another one.
+	Place
+	Places map[string]Place
 	// Approve approves the Hosts, which takes the verb approve.
 	Approve bool
 	// IgnorePreflight are names of checks whose errors do not count, or "all".
@@ -48,6 +48,20 @@ type Options struct {
 
 	// now is the clock here; for tests.
 	now func() time.Time
+}
+
+// Place is what Hosts are selected by.
+type Place struct {
+	Labels        map[string]string
+	FailureDomain string
+}
+
+// PlaceOf is the place of an address.
+func (o *Options) PlaceOf(address string) Place {
+	if place, ok := o.Places[address]; ok {
+		return place
+	}
+	return o.Place
 }
 
 // Add makes hosts of machines, several at a time. A machine that fails holds up no other.
@@ -166,7 +180,7 @@ func (a *addition) look(ctx context.Context) error {
 
 func (a *addition) check(ctx context.Context) error {
 	var err error
-	if a.want, err = a.choose(a.facts); err != nil {
+	if a.want, err = a.choose(a.result.Address, a.facts); err != nil {
 		return err
 	}
 	found := check(a.facts, a.want)

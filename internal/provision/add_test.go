@@ -274,7 +274,8 @@ var fullRun = []provision.Step{
 func TestBareMachine(t *testing.T) {
 	w := newWorld(t)
 	b := w.machine("bare-1")
-	w.options.Labels, w.options.FailureDomain, w.options.Approve = map[string]string{"rack": "1"}, "r1", true
+	w.options.Labels, w.options.Approve = map[string]string{"rack": "2"}, true
+	w.options.Places = map[string]provision.Place{at(b.port): {Labels: map[string]string{"rack": "1"}, FailureDomain: "r1"}}
 	results, steps := w.add(at(b.port))
 	if r := results[0]; r.State != provision.StateAdded || r.Name != "bare-1" {
 		t.Fatalf("%+v", r)

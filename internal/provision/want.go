@@ -168,8 +168,9 @@ func sum(data []byte) string {
 }
 
 // choose takes what is for the machine.
-func (o *Options) choose(f Facts) (*wanted, error) {
-	w := &wanted{server: o.Server, namespace: o.Namespace, unit: o.Unit, labels: o.Labels, failureDomain: o.FailureDomain, approve: o.Approve}
+func (o *Options) choose(address string, f Facts) (*wanted, error) {
+	place := o.PlaceOf(address)
+	w := &wanted{server: o.Server, namespace: o.Namespace, unit: o.Unit, labels: place.Labels, failureDomain: place.FailureDomain, approve: o.Approve}
 	for _, a := range o.Agents {
 		w.architectures = append(w.architectures, a.Architecture)
 		if a.Architecture == f.architecture() {
