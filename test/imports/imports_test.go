@@ -96,7 +96,7 @@ var rules = []rule{
 	// The console, from the inside out; see its doc.go.
 	{folder: "internal/console/watch"},
 	{folder: "internal/console/view", may: []string{"api", "internal/change", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status"}},
-	{folder: "internal/console", may: []string{"api", "internal/display", "internal/change", "internal/clusters", "templates", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status", "sdk/listener"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/console", may: []string{"api", "internal/display", "internal/change", "internal/clusters", "templates", "internal/doctor", "internal/host", "internal/lifecycle/step", "internal/runs", "internal/snapshot", "internal/status", "internal/version", "sdk/listener"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "test/clitest"},
 	// What runs wherever kubectl does.
 	{folder: "internal/cli", may: []string{"api", "internal/display", "config", "sdk", "internal/agent/join", "internal/change", "internal/durable", "internal/clusters", "internal/console", "internal/controller/extensionconfig", "internal/doctor", "internal/enroll", "internal/extensionproject", "internal/hookdocs",
