@@ -82,7 +82,7 @@ func TestKubeadmDocumentsOfUsers(t *testing.T) {
 			t.Errorf("with a user's %s they say %+v of the node", at, got)
 		}
 		if completed, err := CompleteKubeadm(files, "node-1", netip.Addr{}); err != nil || string(completed[0].Content) != setData || string(completed[1].Content) == joinCPData {
-			t.Errorf("with a user's %s: %v\n%s", at, err, completed)
+			t.Errorf("with a user's %s: %v\n%+v", at, err, completed)
 		}
 	}
 	if got := ReadKubeadm(users[:1]); got.Name != "mine" {
