@@ -19,7 +19,7 @@ import (
 // pauses the Cluster: so the annotation must be there all the time. Only a Cluster
 // that is paused takes it off again; without one it would stay for ever.
 func (r *Reconciler) holdMove(ctx context.Context, s *scope) (bool, error) {
-	return true, r.blockMove(ctx, s, s.host.Spec.Claim != nil && s.cluster != nil)
+	return true, r.blockMove(ctx, s, true)
 }
 
 // yieldToMove lets go when the host may be moved. It is one of the few things that
@@ -33,7 +33,9 @@ func (r *Reconciler) yieldToMove(ctx context.Context, s *scope) (bool, error) {
 	return true, r.applyReadyToMove(ctx, s)
 }
 
+// blockMove never blocks for a host without a Cluster, with which it would move.
 func (r *Reconciler) blockMove(ctx context.Context, s *scope, block bool) error {
+	block = block && s.host.Spec.Claim != nil && s.cluster != nil
 	if host.BlocksMove(s.host) == block {
 		return nil
 	}

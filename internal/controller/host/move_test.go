@@ -249,13 +249,21 @@ func TestOperationHoldsUpMove(t *testing.T) {
 }
 
 // A claim whose Cluster is gone, as of a host that has been away since, must not hold up
-// the moves of others.
+// the moves of others, and neither must a free host, paused or not.
 func TestHostWithoutClusterHoldsUpNothing(t *testing.T) {
 	w := newWorld(t)
-	agent := w.host("host-1")
-	w.claim(agent, infrav1.HostDesiredReset)
-	if h, _ := w.reconcile(agent); host.BlocksMove(h) {
-		t.Error("it holds up moves for ever")
+	orphan := w.host("host-1")
+	w.claim(orphan, infrav1.HostDesiredReset)
+	for _, agent := range []*testenv.Agent{orphan, w.host("host-2")} {
+		if h, _ := w.reconcile(agent); host.BlocksMove(h) {
+			t.Errorf("%s holds up moves for ever", h.Name)
+		}
+		h := agent.Host(t)
+		metav1.SetMetaDataAnnotation(&h.ObjectMeta, clusterv1.PausedAnnotation, "")
+		w.update(h)
+		if h, _ := w.reconcile(agent); host.BlocksMove(h) {
+			t.Errorf("%s holds up moves for ever once it is paused", h.Name)
+		}
 	}
 }
 
