@@ -25,6 +25,8 @@ const (
 	// inventoryInterval is how often the inventory is read again.
 	inventoryInterval = 5 * time.Minute
 	inventoryRetry    = 5 * time.Second
+	// farewell is after how long an agent that ended counts as away: a restart takes a few seconds.
+	farewell = 10 * time.Second
 	// identityInterval is how often Options.Identity is.
 	identityInterval = 10 * time.Second
 )
@@ -138,6 +140,9 @@ func New(o Options) (*Agent, error) {
 		Leases: client, Namespace: o.Namespace, Name: o.HostName, Holder: o.HostID,
 		Interval: o.HeartbeatInterval, Duration: o.LeaseDuration, Log: o.Log, OnFailure: a.failed, Wake: a.beat,
 		CertificateExpires: o.CertificateExpires, OnRenewed: o.Renewed,
+	}
+	if !o.Trial { // whose end is that of a program, while the agent lives on
+		a.heartbeat.Farewell = farewell
 	}
 	a.reporter = newReporter(client, o.Namespace, o.HostName, o.Log, a.heartbeat.Every)
 	a.reporter.onApplied, a.reporter.onRefused = o.Reported, a.refusedReport

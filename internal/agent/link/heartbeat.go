@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,9 @@ type heartbeat struct {
 	OnLease func(annotations map[string]string)
 	// Wake asks for a renewal now. May be nil.
 	Wake <-chan struct{}
+	// Farewell is after how long the agent counts as away once it was told to end, so that nobody waits for
+	// the whole Duration; long enough for a restart. Not at all when zero.
+	Farewell time.Duration
 
 	// untold is the last ReportRefused that the server did not take: a management cluster of an
 	// earlier version may not let agents write it, and the heartbeat matters more.
@@ -87,8 +91,12 @@ func (h *heartbeat) LeaseDuration() time.Duration {
 	return duration
 }
 
-// Run renews until the context ends.
+// farewellTimeout is how long the last renewal may take.
+const farewellTimeout = 2 * time.Second
+
+// Run renews until the context ends, and once more then.
 func (h *heartbeat) Run(ctx context.Context) {
+	defer h.takeLeave(ctx)
 	retry, failed := backoff.Backoff{}, false
 	for {
 		// Before the beat, which tells the server a longer duration first.
@@ -139,7 +147,24 @@ func (h *heartbeat) Last() time.Time {
 	return time.Time{}
 }
 
+// takeLeave renews for the last time, where the renewal before succeeded.
+func (h *heartbeat) takeLeave(ctx context.Context) {
+	if h.Farewell == 0 || h.lease == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
+	defer cancel()
+	if err := h.renew(ctx, h.Farewell); err != nil {
+		h.Log.Warn("cannot tell the management cluster that the agent ends", "err", err)
+	}
+}
+
 func (h *heartbeat) beat(ctx context.Context) error {
+	return h.renew(ctx, math.MaxInt64)
+}
+
+// renew renews the Lease, which counts from now for the duration in force, or for less.
+func (h *heartbeat) renew(ctx context.Context, atMost time.Duration) error {
 	if h.lease == nil {
 		lease, err := h.Leases.GetLease(ctx, h.Namespace, h.Name)
 		if apierrors.IsNotFound(err) {
@@ -153,7 +178,7 @@ func (h *heartbeat) beat(ctx context.Context) error {
 	}
 	lease := h.lease.DeepCopy()
 	_, duration := h.timing()
-	seconds := int32(duration / time.Second)
+	seconds := int32(min(duration, atMost) / time.Second)
 	now := metav1.NowMicro()
 	lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &h.Holder, &seconds, &now
 	if lease.Spec.AcquireTime == nil {

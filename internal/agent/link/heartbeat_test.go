@@ -34,9 +34,12 @@ func (l *leases) GetLease(context.Context, string, string) (*coordinationv1.Leas
 	return l.stored.DeepCopy(), nil
 }
 
-func (l *leases) UpdateLease(_ context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
+func (l *leases) UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 	l.updates++
 	defer l.updated()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if len(l.errs) > 0 {
 		err := l.errs[0]
 		l.errs = l.errs[1:]
@@ -164,6 +167,31 @@ func TestHeartbeat(t *testing.T) {
 	}
 	if h.Last().Before(began) {
 		t.Errorf("the last heartbeat is of %v", h.Last())
+	}
+}
+
+// An agent that is told to end says so, unless it did not reach the server before.
+func TestHeartbeatTakesLeave(t *testing.T) {
+	for _, reached := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(poll.Context(t))
+		defer cancel()
+		l := &leases{stored: &coordinationv1.Lease{}, updated: cancel}
+		if !reached {
+			l.errs = []error{errors.New("no route to host")}
+		}
+		h := &heartbeat{
+			Leases: l, Namespace: "ns", Name: "h", Holder: "id", Interval: 10 * time.Second, Duration: 40 * time.Second, Farewell: 10 * time.Second,
+			Log: slog.New(slog.DiscardHandler), OnFailure: func(error) {},
+		}
+		h.Run(ctx)
+		switch seconds := l.stored.Spec.LeaseDurationSeconds; {
+		case reached && (l.updates != 2 || *seconds != 10):
+			t.Errorf("%d renewals, the last one counts for %d s; want 2 and 10 s", l.updates, *seconds)
+		case !reached && l.updates != 1:
+			t.Errorf("%d renewals, want none after the one that failed", l.updates)
+		case h.LeaseDuration() != 40*time.Second:
+			t.Errorf("the agent counts as away after %s for itself", h.LeaseDuration())
+		}
 	}
 }
 

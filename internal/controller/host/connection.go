@@ -90,7 +90,9 @@ func (b *heartbeats) look(lease *coordinationv1.Lease, now time.Time) (news bool
 			news = true
 		}
 	}
-	p.lasts = time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	lasts := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
+	news = news || lasts < p.lasts // its end comes before it was to be looked at again
+	p.lasts = lasts
 	return news
 }
 

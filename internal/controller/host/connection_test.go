@@ -87,6 +87,24 @@ func TestConnectionByTheObserversClock(t *testing.T) {
 	}
 }
 
+// An agent that ends makes its last heartbeat short: the manager looks when that is over.
+func TestConnectionOfAnAgentThatTakesLeave(t *testing.T) {
+	m := newMachine(t, 0)
+	m.beat()
+	m.want(true, "it renews")
+	m.pass(time.Second)
+	if m.beat() {
+		t.Error("a renewal as any other is news")
+	}
+	m.lease.Spec.RenewTime, m.lease.Spec.LeaseDurationSeconds = &metav1.MicroTime{Time: m.clock.Now().Add(time.Millisecond)}, ptr.To[int32](10)
+	if !m.note(&m.lease, m.clock.Now()) {
+		t.Error("that an agent ends is no news")
+	}
+	m.want(true, "it may be back in a moment")
+	m.pass(10 * time.Second)
+	m.want(false, "it is away")
+}
+
 func TestConnectionAfterARestartOfTheManager(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
 		for _, away := range []time.Duration{time.Second, time.Hour} {
