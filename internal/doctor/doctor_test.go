@@ -198,6 +198,11 @@ func drains(s *Snapshot, since time.Duration, message string) {
 	set(&m.Status.Conditions, clusterv1.MachineDeletingCondition, "True", clusterv1.MachineDeletingDrainingNodeReason, "Drain not completed yet:\n"+message)
 }
 
+// withoutNetwork is a Node whose kubelet finds no network plugin.
+func withoutNetwork(s *Snapshot, age time.Duration) {
+	unready(s, age, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: reason:NetworkPluginNotReady")
+}
+
 func TestNothingIsWrongInAHealthyFleet(t *testing.T) {
 	for _, f := range Diagnose(healthy()).Findings {
 		t.Errorf("%s of %s: %s", f.Check, f.Object, f.Message)
@@ -274,7 +279,7 @@ var cases = []testCase{
 	}, []want{{"RecordLost", Error, h2, 3 * time.Hour, "damaged", "slipway-agent status"}}},
 	{"an entry of clean.ignore is wrong", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.ConfigurationAcceptedCondition, "False", infrav1.HostEntriesInvalidReason, "reason is required")
-	}, []want{{"ConfigurationNotAccepted", Warning, h2, 3 * time.Hour, "reason is required", "slipway-agent status"}}},
+	}, []want{{"ConfigurationNotAccepted", Warning, h2, 3 * time.Hour, "reason is required", "systemctl restart slipway-agent"}}},
 	{"a clock is wrong", func(s *Snapshot) {
 		set(&s.Hosts[1].Status.Conditions, infrav1.ClockSkewedCondition, "True", infrav1.HostClockAheadReason, "40 s ahead")
 	}, []want{{"ClockSkewed", Error, h2, 3 * time.Hour, "40 s ahead", "timedatectl"}}},
@@ -323,7 +328,7 @@ var cases = []testCase{
 	}, nil},
 	{"a token has expired", func(s *Snapshot) {
 		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(-time.Minute).Format(time.RFC3339))
-	}, []want{{"TokenExpires", Warning, "Secret kube-system/bootstrap-token-abcdef", time.Minute, "expired before", "slipway host token -n prod"}}},
+	}, []want{{"TokenExpires", Warning, "Secret kube-system/bootstrap-token-abcdef", time.Minute, "expired before", "kubectl delete secret bootstrap-token-abcdef -n kube-system"}}},
 	{"a token is about to expire", func(s *Snapshot) {
 		s.Tokens[0].Data[bootstrapapi.BootstrapTokenExpirationKey] = []byte(now.Add(time.Minute).Format(time.RFC3339))
 	}, []want{{"TokenExpires", Note, "Secret kube-system/bootstrap-token-abcdef", 0, "expires at 2026-05-04T12:01:00Z", "slipway host token -n prod"}}},
@@ -475,7 +480,7 @@ var cases = []testCase{
 		steps := &s.LifecycleRuns[0].Spec.Steps
 		*steps = append(*steps, lifecyclev1.Step{Name: "later", Approval: &lifecyclev1.ApprovalStep{}}) // it has not begun
 	},
-		[]want{{"LifecycleHookWaits", Warning, "LifecycleRun prod/r", 2 * time.Hour, "BeforeClusterUpgrade: ", "slipway lifecycle explain a -n prod"}}},
+		[]want{{"LifecycleHookWaits", Warning, "LifecycleRun prod/r", 2 * time.Hour, "BeforeClusterUpgrade: ", "slipway approve r -n prod"}}},
 	{"a step failed", func(s *Snapshot) { s.LifecycleRuns[0] = run(lifecyclev1.OutcomeFailed) },
 		[]want{{"LifecycleHookWaits", Error, "LifecycleRun prod/r", 2 * time.Hour, "BeforeClusterUpgrade: ", "explain"}}},
 	{"a step failed in an audit", func(s *Snapshot) {
@@ -507,12 +512,15 @@ var cases = []testCase{
 		}
 		s.Machines[3].Status.Conditions = s.Machines[0].Status.Conditions
 		set(&s.Machines[2].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason, "* Node.Ready: PLEG is not healthy")
-	}, []want{{"NoNetworkPlugin", Error, "Cluster prod/a", 3 * time.Hour, "2 of its Nodes have no network plugin (a-1, a-2): Node h1 is not ready: Node.Ready", "slipway kubeconfig a -n prod"}}},
+	}, []want{{"NoNetworkPlugin", Error, "Cluster prod/a", 3 * time.Hour, "2 of its Nodes have no network plugin (a-1, a-2): Node h1 is not ready: Node.Ready", `kubectl --kubeconfig "$(slipway kubeconfig a -n prod)" get pods -A -o wide`},
+		{"NodeUnwell", Note, machine1, 3 * time.Hour, "NetworkPluginNotReady", "describe node h1"}}},
 	{"a Node has just joined", func(s *Snapshot) {
-		set(&s.Machines[0].Status.Conditions, clusterv1.MachineNodeReadyCondition, "False", clusterv1.MachineNodeNotReadyReason, "* Node.Ready: reason:NetworkPluginNotReady")
-		conditions := s.Machines[0].Status.Conditions
+		withoutNetwork(s, time.Minute)
+		conditions := s.HostMachines[0].Status.Conditions
 		conditions[len(conditions)-1].LastTransitionTime = ago(time.Minute)
 	}, nil},
+	{"a Node has just lost its network plugin", func(s *Snapshot) { withoutNetwork(s, time.Second) },
+		[]want{{"NoNetworkPlugin", Note, "Cluster prod/a", time.Second, "1 of its Nodes have no network plugin (a-1)", "get pods"}, {"NodeUnwell", Note, machine1, time.Second, "NetworkPluginNotReady", "describe node h1"}}},
 	{"a machine is being made", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostMachineReadyBootstrapRunningReason, "")
 	}, nil},
@@ -537,7 +545,11 @@ var cases = []testCase{
 	{"a budget has just begun to forbid an eviction", func(s *Snapshot) {
 		drains(s, time.Minute, overBudget)
 		s.Machines[0].DeletionTimestamp = ptr.To(ago(20 * time.Minute)) // held by a hook before
-	}, nil},
+	}, []want{{"DeletionStuck", Note, "Machine prod/a-1", time.Minute, "cannot evict pod", "get poddisruptionbudgets"}}},
+	{"a budget forbids an eviction of a Machine that was to be gone", func(s *Snapshot) {
+		drains(s, time.Minute, overBudget)
+		s.Machines[0].DeletionTimestamp = ptr.To(ago(time.Hour))
+	}, []want{{"DeletionStuck", Warning, "Machine prod/a-1", time.Minute, "cannot evict pod", "get poddisruptionbudgets"}}},
 	{"a drain takes long", func(s *Snapshot) {
 		drains(s, 20*time.Minute, "* Pod shop/web-1: deletionTimestamp set, but still not removed from the Node")
 	}, nil},

@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -19,7 +21,13 @@ var _ = register(Check{
 			if refused == nil || !c.DeletionTimestamp.IsZero() {
 				return none()
 			}
-			return atHostCluster(c, Error).of(refused).describe(), true
+			f, name := atHostCluster(c, Error).of(refused).describe(), c.Labels[clusterv1.ClusterNameLabel]
+			if name == "" || slices.ContainsFunc(s.Hosts, func(h infrav1.Host) bool {
+				return h.Namespace == c.Namespace && h.Spec.Claim != nil && h.Spec.Claim.ClusterName == name
+			}) {
+				return f, true
+			}
+			return f.next("kubectl delete cluster %s -n %s", name, c.Namespace), true
 		})
 	},
 })

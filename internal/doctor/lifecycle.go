@@ -24,6 +24,7 @@ var _ = register(Check{
 			}
 			f := at(lifecyclev1.GroupVersion, "LifecycleRun", run, Warning).since(run.CreationTimestamp.Time)
 			f.Cluster, f.Message = cluster.Name, wait.Message
+			f = f.next("slipway lifecycle explain %s -n %s", cluster.Name, cluster.Namespace)
 			if wait.Failed {
 				f.Severity = Error
 			}
@@ -32,7 +33,10 @@ var _ = register(Check{
 					f = f.since(*step.Since)
 				}
 			}
-			return f.next("slipway lifecycle explain %s -n %s", cluster.Name, cluster.Namespace), true
+			if !wait.Failed && runs.WaitingForApproval(run) != "" {
+				f = f.next("slipway approve %s -n %s", run.Name, run.Namespace)
+			}
+			return f, true
 		})
 	},
 })

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,8 +12,8 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
-// nodePatience is how long a host that was provisioned may be without a Node: its kubelet
-// starts then.
+// nodePatience is how long a host that was provisioned may be without a Node, or its Node without a
+// network: its kubelet starts then.
 const nodePatience = 2 * time.Minute
 
 var _ = register(Check{
@@ -36,8 +37,12 @@ var _ = register(Check{
 					f = registerAgain(f, m)
 				}
 				return f, true
-			case trouble == nil || trouble.NoNetwork || unwell == nil && ready == nil:
+			case trouble == nil || unwell == nil && ready == nil || trouble.NoNetwork && s.settling(m):
 				return none()
+			case trouble.NoNetwork:
+				f := troubled(s, m, trouble)
+				f.Severity = Note // NoNetworkPlugin says how bad that is, once for all Nodes of the cluster
+				return f, true
 			case trouble.Node == "" && ready != nil:
 				// Core has waited for the Node since before there was a host.
 				if trouble.Since.Before(ready.LastTransitionTime.Time) {
@@ -52,6 +57,12 @@ var _ = register(Check{
 	},
 })
 
+// settling says whether a host was provisioned a moment ago: the pod of its network plugin starts then, too.
+func (s *Snapshot) settling(m *infrav1.HostMachine) bool {
+	ready := condition(m.Status.Conditions, clusterv1.ReadyCondition, metav1.ConditionTrue)
+	return ready != nil && s.Now.Sub(ready.LastTransitionTime.Time) < nodePatience
+}
+
 // registerAgain names the reboot with which a kubelet makes its Node once more: it does so with no
 // other start.
 func registerAgain(f Finding, m *infrav1.HostMachine) Finding {
@@ -60,6 +71,12 @@ func registerAgain(f Finding, m *infrav1.HostMachine) Finding {
 	}
 	return f.next("slipway host reboot %s -n %s", m.Status.HostRef.Name, m.Namespace)
 }
+
+// What is said of a Node whose kubelet hangs, and by a kubelet whose container runtime does.
+const (
+	kubeletSilent = "Kubelet stopped posting node status"
+	runtimeDown   = "container runtime is down"
+)
 
 // troubled is the finding of a Node in trouble.
 func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *NodeTrouble) Finding {
@@ -71,6 +88,10 @@ func troubled(s *Snapshot, m *infrav1.HostMachine, trouble *NodeTrouble) Finding
 	switch {
 	case trouble.Deleted:
 		return registerAgain(f, m)
+	case strings.Contains(trouble.Message, kubeletSilent):
+		return f.next("on the host: systemctl restart kubelet")
+	case strings.Contains(trouble.Message, runtimeDown):
+		return f.next("on the host: systemctl restart containerd")
 	case trouble.Node == "" || f.Cluster == "":
 		return f.describe()
 	}

@@ -28,20 +28,23 @@ var _ = add([]testCase{
 	{"a Node is unwell for longer than the machine says", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.NodeNotReadyReason, "for 5m0s")
 		unready(s, 4*time.Hour, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: Kubelet stopped posting node status.")
-	}, []want{{"NodeUnwell", Error, machine1, 4 * time.Hour, "Node h1 is not ready: Node.Ready: Kubelet stopped posting node status.", `kubectl --kubeconfig "$(slipway kubeconfig a -n prod)" describe node h1`}}},
+	}, []want{{"NodeUnwell", Error, machine1, 4 * time.Hour, "Node h1 is not ready: Node.Ready: Kubelet stopped posting node status.", "on the host: systemctl restart kubelet"}}},
 	{"a Node is unwell since a moment", func(s *Snapshot) {
 		unready(s, time.Second, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: Kubelet stopped posting node status.")
-	}, []want{{"NodeUnwell", Note, machine1, time.Second, "Node h1 is not ready", "describe node h1"}}},
+	}, []want{{"NodeUnwell", Note, machine1, time.Second, "Node h1 is not ready", "on the host: systemctl restart kubelet"}}},
+	{"the containerd of a Node hangs", func(s *Snapshot) {
+		unready(s, time.Second, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: [container runtime is down, PLEG is not healthy]")
+	}, []want{{"NodeUnwell", Note, machine1, time.Second, "container runtime is down", "on the host: systemctl restart containerd"}}},
 	{"a Node is unwell since a minute", func(s *Snapshot) {
 		unready(s, time.Minute, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: PLEG is not healthy")
-	}, []want{{"NodeUnwell", Warning, machine1, time.Minute, "PLEG is not healthy", "describe node h1"}}},
+	}, []want{{"NodeUnwell", Warning, machine1, time.Minute, "PLEG is not healthy", `kubectl --kubeconfig "$(slipway kubeconfig a -n prod)" describe node h1`}}},
 	{"a Node is unwell for five minutes", func(s *Snapshot) {
 		unready(s, 5*time.Minute, clusterv1.MachineNodeNotReadyReason, "* Node.Ready: PLEG is not healthy")
 	}, []want{{"NodeUnwell", Error, machine1, 5 * time.Minute, "PLEG is not healthy", "describe node h1"}}},
 	{"the Node of a renamed host has another name", func(s *Snapshot) {
 		unready(s, time.Minute, clusterv1.MachineNodeReadyUnknownReason, "* Node.Ready: Kubelet stopped posting node status.")
 		s.Machines[0].Status.NodeRef.Name = "h1.example.org"
-	}, []want{{"NodeUnwell", Warning, machine1, time.Minute, "(host h1)", "describe node h1.example.org"}}},
+	}, []want{{"NodeUnwell", Warning, machine1, time.Minute, "(host h1)", "on the host: systemctl restart kubelet"}}},
 	{"a ready Node has a full disk", func(s *Snapshot) {
 		set(&s.Machines[0].Status.Conditions, clusterv1.MachineNodeHealthyCondition, "False", clusterv1.MachineNodeNotHealthyReason, "* Node.DiskPressure: kubelet has disk pressure")
 	}, []want{{"NodeUnwell", Error, machine1, 3 * time.Hour, "Node h1 is not healthy: Node.DiskPressure: kubelet has disk pressure", "describe node h1"}}},

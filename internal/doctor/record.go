@@ -37,7 +37,7 @@ var _ = register(Check{
 			if c == nil {
 				return none()
 			}
-			return atHost(h, Warning).of(c).next("on the host: slipway-agent status"), true
+			return atHost(h, Warning).of(c).next("on the host: systemctl restart slipway-agent"), true
 		})
 	},
 })

@@ -35,8 +35,8 @@ var _ = register(Check{
 			f := at(corev1.SchemeGroupVersion, "Secret", token, Note).next("slipway host token -n %s", namespace)
 			f.Message = "the bootstrap token expires at " + expires.UTC().Format(time.RFC3339) + " and may enroll more hosts until then"
 			if !expires.After(s.Now) {
-				f = f.since(expires)
-				f.Severity, f.Message = Warning, "the bootstrap token expired before it enrolled as many hosts as it may"
+				f = f.since(expires).next("kubectl delete secret %s -n %s", token.Name, token.Namespace)
+				f.Severity, f.Message = Warning, "the bootstrap token expired before it enrolled as many hosts as it may; `slipway host token` creates another one"
 			}
 			return f, true
 		})

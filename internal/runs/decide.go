@@ -40,7 +40,7 @@ func ToApprove(ctx context.Context, c client.Reader, key client.ObjectKey, step 
 	}
 	if run != nil {
 		if step == "" {
-			if step = waitingForApproval(run); step == "" {
+			if step = WaitingForApproval(run); step == "" {
 				return nil, "", fmt.Errorf("LifecycleRun %s does not wait for an approval: %s", run.Name, plan.Explain(run))
 			}
 		}
@@ -52,7 +52,7 @@ func ToApprove(ctx context.Context, c client.Reader, key client.ObjectKey, step 
 	}
 	var found []string
 	for i := range list {
-		if waits := waitingForApproval(&list[i]); waits != "" && (step == "" || step == waits) {
+		if waits := WaitingForApproval(&list[i]); waits != "" && (step == "" || step == waits) {
 			run, found = &list[i], append(found, list[i].Name)
 		}
 	}
@@ -60,14 +60,14 @@ func ToApprove(ctx context.Context, c client.Reader, key client.ObjectKey, step 
 	case 0:
 		return nil, "", fmt.Errorf("there is no LifecycleRun %s, and Cluster %s has no pending approval; see `slipway lifecycle explain %s`", key.Name, key.Name, key.Name)
 	case 1:
-		return run, waitingForApproval(run), nil
+		return run, WaitingForApproval(run), nil
 	}
 	return nil, "", fmt.Errorf("several runs of Cluster %s wait for an approval; name one of %s", key.Name, strings.Join(found, ", "))
 }
 
-// waitingForApproval returns the step of a run that waits for an approval; empty when
+// WaitingForApproval returns the step of a run that waits for an approval; empty when
 // none does.
-func waitingForApproval(run *lifecyclev1.LifecycleRun) string {
+func WaitingForApproval(run *lifecyclev1.LifecycleRun) string {
 	current := plan.Current(run)
 	if plan.Finished(run) || current == nil || step.FactsOf(current).Approval == "" {
 		return ""
