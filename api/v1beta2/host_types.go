@@ -404,6 +404,16 @@ type HostStatus struct {
 	// +optional
 	RebootRequired *HostRebootRequired `json:"rebootRequired,omitempty"`
 
+	// endpointFailure says why the agent does not reach the API server at the control-plane endpoint of its
+	// cluster; unset while it does, and on hosts that are no node.
+	// +optional
+	EndpointFailure *HostEndpointFailure `json:"endpointFailure,omitempty"`
+
+	// kubeletCertificateExpires is when the client certificate of the kubelet ends, or ended; unset while the
+	// kubelet renews it in time, and on hosts that are no node.
+	// +optional
+	KubeletCertificateExpires *metav1.Time `json:"kubeletCertificateExpires,omitempty"`
+
 	// configurationErrors are the entries of its configuration that the agent does not accept. It
 	// works without them.
 	// +optional
@@ -565,6 +575,25 @@ type HostRebootRequired struct {
 	Packages []string `json:"packages,omitempty"`
 
 	// since is when the reboot was first asked for, as far as the agent knows, by the clock of the host.
+	// +required
+	Since metav1.Time `json:"since,omitempty,omitzero"`
+}
+
+// HostEndpointFailure says why a host does not reach the control-plane endpoint of its cluster.
+type HostEndpointFailure struct {
+	// server is the URL of the endpoint.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Server string `json:"server,omitempty"`
+
+	// message is what a request to it failed with.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+
+	// since is when the agent first saw that, by the clock of the host.
 	// +required
 	Since metav1.Time `json:"since,omitempty,omitzero"`
 }

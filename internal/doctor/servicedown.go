@@ -5,7 +5,6 @@ import (
 	"time"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
-	"github.com/slipway-dev/slipway/internal/host"
 )
 
 var _ = register(Check{
@@ -15,8 +14,7 @@ var _ = register(Check{
 	Remedy: "Start it on the host. If it ends again, its journal there says why.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
-			// What an agent said last, before it went away, may no longer be so.
-			if h.Spec.Claim == nil || host.Releasing(h) || host.Disconnected(h) || !host.Bootstrapped(h) {
+			if !serves(h) {
 				return none()
 			}
 			for i := range h.Status.Services {

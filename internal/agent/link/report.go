@@ -39,8 +39,9 @@ func status(facts inventory.Facts, bootID string, s journal.State, refused *infr
 		observed = report(s.Operation)
 	}
 	return infrav1.HostStatus{
-		Inventory: facts.Inventory, Software: facts.Software, Capacity: facts.Capacity, Addresses: facts.Addresses, Services: facts.Services, LowDisk: facts.LowDisk, RebootRequired: facts.RebootRequired, BootID: bootID,
-		ObservedOperation: observed, Residue: s.Found, CleanProof: s.CleanProof, Node: node(s.Node), Record: record(s),
+		Inventory: facts.Inventory, Software: facts.Software, Capacity: facts.Capacity, Addresses: facts.Addresses, Services: facts.Services, LowDisk: facts.LowDisk, RebootRequired: facts.RebootRequired, EndpointFailure: facts.EndpointFailure, BootID: bootID,
+		KubeletCertificateExpires: facts.KubeletCertificateExpires,
+		ObservedOperation:         observed, Residue: s.Found, CleanProof: s.CleanProof, Node: node(s.Node), Record: record(s),
 	}
 }
 

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -97,9 +102,17 @@ func TestIdentityIsReportedSoon(t *testing.T) {
 }
 
 func TestWhatWasFoundIsReported(t *testing.T) {
-	services := []infrav1.HostService{{Name: "kubelet", State: "failed"}}
-	if got := status(inventory.Facts{Services: services}, "boot", journal.State{}, nil).Services; !slices.Equal(got, services) {
-		t.Errorf("services %+v, want %+v", got, services)
+	facts := inventory.Facts{
+		Inventory: infrav1.HostInventory{MachineID: "id"}, Software: infrav1.HostSoftware{Management: infrav1.HostSoftwareManaged}, Capacity: corev1.ResourceList{corev1.ResourceCPU: {}},
+		Addresses: []clusterv1.MachineAddress{{Address: "192.0.2.1"}}, Services: []infrav1.HostService{{Name: "kubelet", State: "failed"}},
+		LowDisk: &infrav1.HostLowDisk{Path: "/"}, EndpointFailure: &infrav1.HostEndpointFailure{Server: "https://192.0.2.9"}, KubeletCertificateExpires: &metav1.Time{},
+	}
+	all, reported := reflect.ValueOf(facts), reflect.ValueOf(status(facts, "boot", journal.State{}, nil))
+	for i := range all.NumField() {
+		name := all.Type().Field(i).Name
+		if all.Field(i).IsZero() || !reflect.DeepEqual(all.Field(i).Interface(), reported.FieldByName(name).Interface()) {
+			t.Errorf("of %s = %+v the report has %+v", name, all.Field(i), reported.FieldByName(name))
+		}
 	}
 	found := []string{"process kubelet (PID 7)"}
 	if got := status(inventory.Facts{}, "boot", journal.State{Found: found}, nil).Residue; !slices.Equal(got, found) {

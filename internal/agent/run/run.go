@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -205,7 +206,9 @@ func (a *Agent) rule() nodeaddress.Rule {
 func (a *Agent) options() link.Options {
 	collector := inventory.Collector{
 		Root: a.Root, Hostname: os.Hostname, Interfaces: nodeaddress.Read, Addresses: net.InterfaceAddrs, Versions: a.executor.Versions.Installed,
-		Software: a.softwareStatus, Services: (&kubelet.Services{Runner: a.executor.Upgrader.Runner, Now: time.Now}).Read, Hardware: (&inventory.Reader{Root: a.Root}).Read, LowDisk: (&inventory.Disks{Space: a.Root.Space, Now: time.Now}).Low, Rule: a.rule(),
+		Software: a.softwareStatus, Services: (&kubelet.Services{Runner: a.executor.Upgrader.Runner, Now: time.Now}).Read, Hardware: (&inventory.Reader{Root: a.Root}).Read,
+		LowDisk: (&inventory.Disks{Space: a.Root.Space, Now: time.Now}).Low, EndpointFailure: (&inventory.Endpoint{Root: a.Root, Now: time.Now}).Failure,
+		KubeletCertificateExpires: func() *metav1.Time { return inventory.KubeletCertificateExpires(a.Root, time.Now()) }, Rule: a.rule(),
 		RebootRequired: (&inventory.Reboots{Root: a.Root, Runner: a.executor.Upgrader.Runner, Now: time.Now}).Required,
 		AgentVersion:   version.Version,
 	}

@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -43,6 +45,10 @@ type Collector struct {
 	LowDisk func() *infrav1.HostLowDisk
 	// RebootRequired tells why the host should be rebooted. May be nil.
 	RebootRequired func(context.Context) *infrav1.HostRebootRequired
+	// EndpointFailure tells why a node does not reach the endpoint of its cluster. May be nil.
+	EndpointFailure func(context.Context) *infrav1.HostEndpointFailure
+	// KubeletCertificateExpires tells when the certificate of a node's kubelet ends that is not renewed. May be nil.
+	KubeletCertificateExpires func() *metav1.Time
 	// Rule is what the operator says of the addresses of the node.
 	Rule nodeaddress.Rule
 	// AgentVersion is the version of the running binary.
@@ -59,6 +65,9 @@ type Facts struct {
 	LowDisk   *infrav1.HostLowDisk
 	// RebootRequired is nil when the host need not be rebooted.
 	RebootRequired *infrav1.HostRebootRequired
+	// Both are nil on hosts that are no node, too.
+	EndpointFailure           *infrav1.HostEndpointFailure
+	KubeletCertificateExpires *metav1.Time
 }
 
 // Node is what is known of the node on the host; the zero value of a host that is none.
@@ -90,13 +99,14 @@ func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 		software = c.Software()
 	}
 	return Facts{
-		Software: software,
-		Services: c.services(ctx, node),
-		LowDisk:  c.lowDisk(),
-
-		RebootRequired: c.rebootRequired(ctx),
-		Addresses:      addresses,
-		Capacity:       capacity,
+		Software:                  software,
+		Services:                  c.services(ctx, node),
+		LowDisk:                   c.lowDisk(),
+		EndpointFailure:           c.endpointFailure(ctx, node),
+		KubeletCertificateExpires: c.kubeletCertificateExpires(node),
+		RebootRequired:            c.rebootRequired(ctx),
+		Addresses:                 addresses,
+		Capacity:                  capacity,
 		Inventory: infrav1.HostInventory{
 			MachineID:          c.line("/etc/machine-id"),
 			OperatingSystem:    c.operatingSystem(),
@@ -117,6 +127,22 @@ func (c Collector) services(ctx context.Context, node Node) []infrav1.HostServic
 	return c.Services(ctx)
 }
 
+// endpointFailure is that of a host that is a node.
+func (c Collector) endpointFailure(ctx context.Context, node Node) *infrav1.HostEndpointFailure {
+	if c.EndpointFailure == nil || len(node.IPs) == 0 {
+		return nil
+	}
+	return c.EndpointFailure(ctx)
+}
+
+// kubeletCertificateExpires is that of a host that is a node.
+func (c Collector) kubeletCertificateExpires(node Node) *metav1.Time {
+	if c.KubeletCertificateExpires == nil || len(node.IPs) == 0 {
+		return nil
+	}
+	return c.KubeletCertificateExpires()
+}
+
 func (c Collector) lowDisk() *infrav1.HostLowDisk {
 	if c.LowDisk == nil {
 		return nil
@@ -132,8 +158,9 @@ func (c Collector) rebootRequired(ctx context.Context) *infrav1.HostRebootRequir
 }
 
 // Identity is a text that differs once the machine was renamed, its addresses have changed, its disk is nearly full
-// or no longer, it should be rebooted for another reason, or a service of a node is in another state: of a node, on which a network plugin adds addresses, the node's own count. It costs
-// little, as it reads neither routes nor hardware.
+// or no longer, it should be rebooted for another reason, or of a node a service is in another state, the endpoint of its cluster is reached
+// or no longer, or its kubelet's certificate is not renewed. Of the addresses of a node, to which a network plugin adds some, the node's own
+// count. It costs little, as it reads neither routes nor hardware.
 func (c Collector) Identity(ctx context.Context, node Node) (string, error) {
 	name, err := c.Hostname()
 	if err != nil {
@@ -161,6 +188,12 @@ func (c Collector) Identity(ctx context.Context, node Node) (string, error) {
 	}
 	if required := c.rebootRequired(ctx); required != nil {
 		texts = append(texts, fmt.Sprintf("reboot=%s %q", required.KernelVersion, required.Packages))
+	}
+	if failure := c.endpointFailure(ctx, node); failure != nil {
+		texts = append(texts, "no "+failure.Server)
+	}
+	if expires := c.kubeletCertificateExpires(node); expires != nil {
+		texts = append(texts, "kubelet until "+expires.UTC().Format(time.RFC3339))
 	}
 	return name + " " + strings.Join(texts, " "), nil
 }

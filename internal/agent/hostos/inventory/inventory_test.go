@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -137,6 +139,23 @@ func TestIdentity(t *testing.T) {
 	}
 	if got := identity(free); strings.Contains(got, "kubelet") {
 		t.Errorf("a free host, whose kubelet does not matter: %q", got)
+	}
+	c.EndpointFailure = func(context.Context) *infrav1.HostEndpointFailure {
+		return &infrav1.HostEndpointFailure{Server: "https://192.0.2.9:6443"}
+	}
+	if got := identity(node); !strings.HasSuffix(got, " no https://192.0.2.9:6443") {
+		t.Errorf("a node that does not reach its cluster: %q", got)
+	}
+	if got := identity(free); strings.Contains(got, "192.0.2.9") {
+		t.Errorf("a free host, which has no cluster: %q", got)
+	}
+	ends := metav1.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	c.KubeletCertificateExpires = func() *metav1.Time { return &ends }
+	if got := identity(node); !strings.HasSuffix(got, " kubelet until 2026-05-04T12:00:00Z") {
+		t.Errorf("a node whose kubelet does not renew its certificate: %q", got)
+	}
+	if got := identity(free); strings.Contains(got, "until") {
+		t.Errorf("a free host, whose certificate does not matter: %q", got)
 	}
 	c.LowDisk = func() *infrav1.HostLowDisk {
 		return &infrav1.HostLowDisk{Path: "/var/lib", FreeGiB: ptr.To[int32](1)}
