@@ -101,8 +101,16 @@ var innocents = []innocent{
 	{name: "a date, a time and a version", file: template, old: "  controlPlaneEndpoint:", changed: "  a: 2026-12-01\n  b: 12:30:45\n  c: 1.36.3\n  d: v1.30\n  e: 10.5\n  f: ~\n  g: 0x\n  controlPlaneEndpoint:", quiet: true},
 	{name: "names of patches as strings", file: class, old: "spec:\n  infra", changed: patched(`"{a: {{ .builtin.cluster.name | quote }}, b: '{{ .builtin.cluster.name }}', c: {{ .builtin.cluster.name }}-x, d: {{ .x }}{{ .builtin.cluster.name }}, e: {{ .port }}}"`), quiet: true},
 	{
-		name: "a reference of v1beta1 into another namespace, which Cluster API drops", file: template, old: "v1beta2\nkind: Cluster\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  infrastructureRef:\n",
-		changed: "v1beta1\nkind: Cluster\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  infrastructureRef:\n    namespace: default\n",
+		name: "a reference of v1beta1 into another namespace, which Cluster API drops", file: template,
+		old: "v1beta2\nkind: Cluster\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  infrastructureRef:\n    apiGroup: infrastructure.foo.com\n" +
+			"    kind: FooCluster\n    name: \"${CLUSTER_NAME}\"\n  controlPlaneRef:\n    apiGroup: controlplane.cluster.x-k8s.io\n",
+		changed: "v1beta1\nkind: Cluster\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  infrastructureRef:\n    namespace: default\n    apiVersion: infrastructure.foo.com/v1\n" +
+			"    kind: FooCluster\n    name: \"${CLUSTER_NAME}\"\n  controlPlaneRef:\n    apiVersion: controlplane.cluster.x-k8s.io/v1beta1\n",
+	},
+	{
+		name: "a control plane of another provider, with types of its own", file: template, old: "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n",
+		changed: "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: BarControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  machineTemplate: {infrastructureRef: {kind: FooCluster, name: \"${CLUSTER_NAME}\", apiVersion: infrastructure.foo.com/v1}}\n" +
+			"---\napiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n",
 	},
 	{name: "a class in a namespace of the user's choice", file: topology, old: "    version:", changed: "    classNamespace: ${CLUSTER_CLASS_NAMESPACE:=\"\"}\n    version:"},
 	{name: "a series that comes", file: metadata, old: "releaseSeries:\n", changed: "releaseSeries:\n  - {major: 0, minor: 9, contract: v1beta9}\n"},

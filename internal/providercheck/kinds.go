@@ -1,6 +1,7 @@
 package providercheck
 
 import (
+	"cmp"
 	_ "embed"
 	"slices"
 	"strings"
@@ -177,7 +178,10 @@ func eachContractCRD(r *Release, f func(*Object, shape)) {
 }
 
 // objectReference is one of a Cluster API object to another.
-type objectReference struct{ group, kind, name, namespace string }
+type objectReference struct {
+	// apiGroup and apiVersion are as they are written; group is that of either.
+	apiGroup, apiVersion, group, kind, name, namespace string
+}
 
 // referenceFields are the fields of core types that refer to an object of the same
 // file.
@@ -194,10 +198,8 @@ var machinesOf = [][]string{
 // to whatever they like.
 func (o *Object) references(f func(path []string, ref objectReference)) {
 	report := func(path []string, v any) {
-		ref := objectReference{group: text(v, "apiGroup"), kind: text(v, "kind"), name: text(v, "name"), namespace: text(v, "namespace")}
-		if ref.group == "" {
-			ref.group = groupOf(text(v, "apiVersion"))
-		}
+		ref := objectReference{apiGroup: text(v, "apiGroup"), apiVersion: text(v, "apiVersion"), kind: text(v, "kind"), name: text(v, "name"), namespace: text(v, "namespace")}
+		ref.group = cmp.Or(ref.apiGroup, groupOf(ref.apiVersion))
 		if ref.kind != "" && ref.name != "" {
 			f(path, ref)
 		}

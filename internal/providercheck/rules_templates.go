@@ -36,6 +36,12 @@ var templateRules = []Rule{
 		check:  func(r *Release, found report) { checkOneNamespace(r, found, false) },
 	},
 	{
+		ID: "template-reference", Level: Must, Contract: "Cluster API, types of v1beta1 and v1beta2",
+		Title:  "References of Cluster API's objects name a kind as the version of the object does",
+		Remedy: "write apiGroup, which has no version, in objects of v1beta2, and apiVersion in those of v1beta1 and for the templates of a ClusterClass: the API server refuses others",
+		check:  checkReferenceFields,
+	},
+	{
 		ID: "template-fixed-namespace", Level: May, Contract: "clusterctl provider contract, 7.2",
 		Title:  "A template leaves the namespace to its user",
 		Remedy: "remove metadata.namespace, or set it to ${NAMESPACE}: clusterctl replaces it",
@@ -200,7 +206,8 @@ func checkReferences(f *File, found report) {
 	}
 	for _, o := range f.Objects {
 		o.references(func(path []string, ref objectReference) {
-			if !chosen(ref.name) && !has[ref.group+"/"+ref.kind+"/"+ref.name] {
+			// One whose group has a version is template-reference's.
+			if !chosen(ref.name) && !strings.Contains(ref.group, "/") && !has[ref.group+"/"+ref.kind+"/"+ref.name] {
 				found(o.at(path...), fmt.Sprintf("%s %s is not in the file", ref.kind, ref.name))
 			}
 		})

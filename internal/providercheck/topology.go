@@ -26,6 +26,27 @@ func (o *Object) localReferences() bool {
 	return slices.Contains([]string{clusterv1.GroupVersion.String(), controlplanev1.GroupVersion.String()}, text(o.Fields, "apiVersion"))
 }
 
+// checkReferenceFields finds references that are written for another version of Cluster API.
+func checkReferenceFields(r *Release, found report) {
+	for _, o := range objects(slices.Concat(r.Templates, r.Classes)) {
+		if !slices.Contains([]string{clusterv1.GroupVersion.Group, controlplanev1.GroupVersion.Group}, o.Group()) || o.Group() == controlplanev1.GroupVersion.Group && !strings.HasPrefix(o.Kind(), "Kubeadm") {
+			continue // the types of another provider
+		}
+		o.references(func(path []string, ref objectReference) {
+			field, value := "apiVersion", ref.apiVersion
+			if o.localReferences() && slices.Contains([]string{"infrastructureRef", "controlPlaneRef", "configRef"}, path[len(path)-1]) {
+				field, value = "apiGroup", ref.apiGroup
+			}
+			switch at := o.at(path...); {
+			case value == "":
+				found(at, fmt.Sprintf("%s has no %s", strings.Join(path, "."), field))
+			case field == "apiGroup" && strings.Contains(value, "/"):
+				found(at, fmt.Sprintf("%s: apiGroup %q has a version", strings.Join(path, "."), shortened(value)))
+			}
+		})
+	}
+}
+
 // checkTemplateKinds finds objects of the provider's own API groups that no CRD serves.
 func checkTemplateKinds(r *Release, found report) {
 	groups, served := map[string]bool{}, map[string]bool{}
