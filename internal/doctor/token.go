@@ -10,6 +10,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/snapshot"
 )
 
 // tokenNotice is the longest time before its end in which a token is reported; of one with a
@@ -36,7 +37,7 @@ var _ = register(Check{
 			f.Message = "the bootstrap token expires at " + expires.UTC().Format(time.RFC3339) + " and may enroll more hosts until then"
 			if !expires.After(s.Now) {
 				f = f.since(expires).next("kubectl delete secret %s -n %s", token.Name, token.Namespace)
-				f.Severity, f.Message = Warning, "the bootstrap token expired before it enrolled as many hosts as it may; `slipway host token` creates another one"
+				f.Severity, f.Message = Warning, "the bootstrap token expired before it enrolled as many hosts as it may; `slipway host token -n "+snapshot.ShellWord(namespace)+"` creates another one"
 			}
 			return f, true
 		})
