@@ -101,7 +101,7 @@ var (
 // printed for it is what is made.
 func TestClusterCreate(t *testing.T) {
 	u := newClusterUser(t)
-	u.refused("no host of namespace "+u.namespace, "create", "prod", "--endpoint", "192.0.2.100")
+	u.refused("no host in namespace "+u.namespace, "create", "prod", "--endpoint", "192.0.2.100")
 	h := host(u.namespace, "h1", "r1")
 	create(t, h)
 	h.Status.Inventory.KubernetesVersions = []string{"v1.35.4", "v1.36.10", "v1.36.9"}

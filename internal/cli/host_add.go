@@ -41,7 +41,7 @@ type hostAddFlags struct {
 func hostAddCommand(p *Program) *cobra.Command {
 	f := &hostAddFlags{managementFlags: managementFlags{program: p}}
 	command := &cobra.Command{
-		Use:   "add [USER@]ADDRESS[:PORT]... | add -f FILE",
+		Use:   "add [USER@]ADDRESS[:PORT]...",
 		Short: "Make hosts of machines, over SSH",
 		Long: `Make hosts of machines: log in over SSH, check whether the machine is fit, copy the
 agent and, with --host-bundle, all the software of a node, enroll it with its own token,
@@ -85,9 +85,9 @@ func (f *hostAddFlags) bind(command *cobra.Command) {
 	flags.BoolVar(&f.approve, "approve", false, "approve the hosts, whatever the HostApprovalPolicy of the namespace asks for")
 	flags.StringSliceVar(&f.ignorePreflight, "ignore-preflight-errors", nil, "checks of the agent's preflight whose errors do not count, or all")
 	f.managementFlags.bind(command, "of the hosts")
-	flags.StringVarP(&f.file, "filename", "f", "", "YAML or JSON file with the machines")
+	flags.StringVarP(&f.file, "file", "f", "", "YAML or JSON file with the machines")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "say what would become of which machine, and ask none")
-	_ = command.MarkFlagFilename("filename", "yaml", "yml", "json")
+	_ = command.MarkFlagFilename("file", "yaml", "yml", "json")
 	completeFlag(command, "software-management", softwareManagements)
 	command.ValidArgsFunction = cobra.NoFileCompletions
 	_ = command.MarkFlagDirname("host-bundle")
@@ -104,7 +104,7 @@ func (f *hostAddFlags) add(cmd *cobra.Command, s *session, args []string) error 
 	case f.file == "" && len(args) == 0:
 		return fmt.Errorf("[USER@]ADDRESS[:PORT]... is missing, or -f with a file of machines; see `%s --help`", cmd.CommandPath())
 	case f.file != "" && len(args) > 0:
-		return errors.New("--filename has the machines: name none beside it")
+		return errors.New("--file has the machines: name none beside it")
 	}
 	o, err := f.options()
 	if err != nil {

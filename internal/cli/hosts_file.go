@@ -30,11 +30,11 @@ type hostsFile struct {
 func readHosts(path, user string, all provision.Place) ([]string, map[string]provision.Place, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--filename: %w", err)
+		return nil, nil, fmt.Errorf("--file: %w", err)
 	}
 	file := hostsFile{}
 	if err := yaml.UnmarshalStrict(data, &file); err != nil {
-		return nil, nil, fmt.Errorf("--filename %s: %w", path, err)
+		return nil, nil, fmt.Errorf("--file %s: %w", path, err)
 	}
 	var addresses []string
 	var errs []error
@@ -66,7 +66,7 @@ func readHosts(path, user string, all provision.Place) ([]string, map[string]pro
 		errs = append(errs, errors.New("it has no hosts"))
 	}
 	if len(errs) > 0 {
-		return nil, nil, fmt.Errorf("--filename %s: %w", path, errors.Join(errs...))
+		return nil, nil, fmt.Errorf("--file %s: %w", path, errors.Join(errs...))
 	}
 	return addresses, places, nil
 }

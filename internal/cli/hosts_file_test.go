@@ -45,7 +45,7 @@ hosts:
 		"hosts: [{address: a, labels: {role: 'not valid'}}]": "hosts[0].labels",
 		"hosts: [{labels: {a: b}}]":                          "hosts[0].address",
 	} {
-		if _, _, err := read(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--filename "+path) {
+		if _, _, err := read(text); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--file "+path) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
