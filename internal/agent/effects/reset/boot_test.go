@@ -1,6 +1,7 @@
 package reset_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -72,13 +73,16 @@ func TestWhatServicesAndRebootsGet(t *testing.T) {
 	}
 }
 
-// TestServicesRunAgain: what starts with the machine and ran before runs after the reset, or is named. What runs on demand is not compared.
+// TestServicesRunAgain: what starts with the machine and ran before runs after the reset, or is named. What runs on demand is not compared, nor what
+// has a condition that does not hold any more.
 func TestServicesRunAgain(t *testing.T) {
 	h := fakehost.New(t)
 	files := map[string]string{
 		"firewalld.service": "enabled", "apt-daily.timer": "enabled", "broken.service": "enabled", "kubelet.service": "enabled", "udisks2.service": "static", "new.service": "enabled",
+		"first-boot.service": "enabled",
 	}
-	running := map[string]bool{"firewalld.service": true, "apt-daily.timer": true, "broken.service": true, "kubelet.service": true, "udisks2.service": true}
+	running := map[string]bool{"firewalld.service": true, "apt-daily.timer": true, "broken.service": true, "kubelet.service": true, "udisks2.service": true, "first-boot.service": true}
+	conditions := map[string]string{"first-boot.service": "no"}
 	var started []string
 	h.Programs.Answers = func(line string) (string, bool) {
 		out := ""
@@ -87,7 +91,12 @@ func TestServicesRunAgain(t *testing.T) {
 			if running[unit] {
 				is = "active"
 			}
-			out += "Id=" + unit + "\nActiveState=" + is + "\nUnitFileState=" + file + "\n\n"
+			// One that nobody has tried to start has a result without a time.
+			result, at := cmp.Or(conditions[unit], "no"), "0"
+			if running[unit] || conditions[unit] != "" {
+				at = "7421033"
+			}
+			out += "Id=" + unit + "\nActiveState=" + is + "\nUnitFileState=" + file + "\nConditionResult=" + result + "\nConditionTimestampMonotonic=" + at + "\n\n"
 		}
 		return out, strings.HasPrefix(line, "systemctl show --property=Id,")
 	}

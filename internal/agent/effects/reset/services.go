@@ -120,7 +120,7 @@ func (c Cleaner) services(ctx context.Context) (entries, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
-	out, err := c.Runner.Run(ctx, "systemctl", "show", "--property=Id,ActiveState,UnitFileState", "*.service", "*.socket", "*.timer", "*.path")
+	out, err := c.Runner.Run(ctx, "systemctl", "show", "--property=Id,ActiveState,UnitFileState,ConditionResult,ConditionTimestampMonotonic", "*.service", "*.socket", "*.timer", "*.path")
 	if errors.As(err, new(*command.ExitError)) {
 		return found, nil // another program of this name, in a container
 	}
@@ -130,7 +130,9 @@ func (c Cleaner) services(ctx context.Context) (entries, error) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 			is[key] = value
 		}
-		if is["ActiveState"] == "active" && strings.HasPrefix(is["UnitFileState"], "enabled") {
+		// One whose conditions do not hold, as on all boots but the first, has nothing to do. It need not run.
+		idle := is["ConditionResult"] == "no" && is["ConditionTimestampMonotonic"] != "0"
+		if (is["ActiveState"] == "active" || idle) && strings.HasPrefix(is["UnitFileState"], "enabled") {
 			found[is["Id"]] = "runs"
 		}
 	}
