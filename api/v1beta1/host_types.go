@@ -30,6 +30,7 @@ import (
 // +kubebuilder:printcolumn:name="Address",type="string",JSONPath=".status.addresses[?(@.type=='InternalIP')].address",description="Internal address"
 // +kubebuilder:printcolumn:name="Agent",type="string",JSONPath=".status.inventory.agentVersion",description="Version of the agent"
 // +kubebuilder:printcolumn:name="Step",type="string",priority=10,JSONPath=".status.observedOperation.step",description="Step of the current operation"
+// +kubebuilder:printcolumn:name="RebootRequired",type="date",priority=10,JSONPath=".status.rebootRequired.since",description="How long the operating system has asked for a reboot"
 // +kubebuilder:printcolumn:name="OS",type="string",priority=10,JSONPath=".status.inventory.operatingSystem",description="Operating system"
 // +kubebuilder:printcolumn:name="Arch",type="string",priority=10,JSONPath=".status.inventory.architecture",description="Architecture of the host"
 // +kubebuilder:printcolumn:name="Versions",type="string",priority=10,JSONPath=".status.inventory.kubernetesVersions",description="Kubernetes versions on the host"

@@ -68,7 +68,7 @@ func TestRebootRequired(t *testing.T) {
 			got := ""
 			if required := r.Required(t.Context()); required != nil {
 				got = fmt.Sprintf("%s %q", required.KernelVersion, required.Packages)
-				if age := time.Since(required.Since.Time); age < 0 || age > time.Hour {
+				if at := required.Since.Time; at.Before(before) || at.After(after) {
 					t.Errorf("since %s", required.Since)
 				}
 			}
