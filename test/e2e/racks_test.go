@@ -42,12 +42,12 @@ func TestNodesKnowTheirHosts(t *testing.T) {
 	p.mustKubectl("", "label", "host", "host-1", "role=control-plane")
 	cluster := strings.Replace(clusterOf(versions.Plane().Version, "machinePools: [{class: default-worker, name: pool, replicas: 3}]"), "    variables: [",
 		"    variables: [{name: failureDomainLabel, value: rack}, {name: controlPlaneHostLabels, value: {role: control-plane}}, {name: nodeLabels, value: [disk, hardware.infrastructure.slipway.dev/architecture, REFUSED]}, ", 1)
+	p.up("--fast", "--hosts", "4", "-f", manifestOf(t, strings.Replace(cluster, ", REFUSED", "", 1)))
+	p.eventually("four nodes", all(readyNodes(4), poolReady(3)))
 	if out, err := p.kubectl("", "apply", "--dry-run=server", "-f", manifestOf(t, strings.Replace(cluster, "REFUSED", "node-restriction.kubernetes.io/x", 1))); err == nil ||
 		!strings.Contains(out, "nodeLabels") || !strings.Contains(out, "a kubelet gives its Node no such label") {
 		t.Errorf("a label that NodeRestriction refuses: %v", err)
 	}
-	p.up("--fast", "--hosts", "4", "-f", manifestOf(t, strings.Replace(cluster, ", REFUSED", "", 1)))
-	p.eventually("four nodes", all(readyNodes(4), poolReady(3)))
 
 	for host, rack := range racks {
 		want := map[string]string{"topology.kubernetes.io/zone": rack, "topology.kubernetes.io/region": "cellar", "disk": "nvme-" + host, "owner": "",
@@ -72,8 +72,9 @@ func TestNodesKnowTheirHosts(t *testing.T) {
 
 	// Taints are Cluster API's, for pools as for any Machine.
 	const worker = "host-4"
+	pool := p.mustKubectl("", "get", "machinepool", "-l", "topology.cluster.x-k8s.io/pool-name=pool", "-o", "name")
 	for _, taints := range []string{`[{"key":"gpu","value":"yes","effect":"NoSchedule","propagation":"Always"}]`, `[]`} {
-		p.mustKubectl("", "patch", "machinepool", "-l", "topology.cluster.x-k8s.io/pool-name=pool", "--type", "merge", "-p", `{"spec":{"template":{"spec":{"taints":`+taints+`}}}}`)
+		p.mustKubectl("", "patch", strings.TrimSpace(pool), "--type", "merge", "-p", `{"spec":{"template":{"spec":{"taints":`+taints+`}}}}`)
 		poll.True(t, "Node "+worker+" has the taints "+taints, func() bool {
 			is := p.mustKubectl("local", "get", "node", worker, "-o", `jsonpath={.spec.taints[?(@.key=="gpu")].value}`)
 			return (is == "yes") == (taints != "[]")
