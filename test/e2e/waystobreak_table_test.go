@@ -137,8 +137,9 @@ var theWays = []way{
 	{name: "a host loses its power", kind: "Host", of: worker, check: "HostDisconnected", breaks: slipway("host", "power-off", "%"), first: slipway("host", "power-on", "%"), command: "systemctl restart slipway-agent"},
 	{
 		name: "a host is renamed", kind: "Host", of: worker, check: "NodeIdentityChanged",
-		breaks: running("cp -a /usr/bin/hostnamectl /root/; printf '#!/bin/sh\\n[ \"$1\" = set-hostname ] && exec hostname \"$2\"\\n' >/usr/bin/hostnamectl; hostname \"$(hostname).lan.example\""), command: "hostnamectl set-hostname ",
-		after: running("cp -a /root/hostnamectl /usr/bin/hostnamectl"),
+		breaks: running("printf '#!/bin/sh\\n[ \"$1\" = set-hostname ] && exec hostname \"$2\"\\n' >/run/hostnamectl; chmod 755 /run/hostnamectl; mount --bind /run/hostnamectl /usr/bin/hostnamectl; hostname \"$(hostname).lan.example\""), command: "hostnamectl set-hostname ",
+		// What was written to and written back is not what it was: the next reset would name it.
+		after: running("umount /usr/bin/hostnamectl; rm /run/hostnamectl"),
 	},
 	{
 		name: "a clock is off", kind: "Host", of: free, check: "ClockSkewed",
