@@ -47,7 +47,7 @@ func TestHostDescribe(t *testing.T) {
 	}
 	out, err = run(t, append([]string{"host", "describe", "h1", "-o", "json"}, at...)...)
 	var fields map[string]any
-	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &fields); err != nil || fields["failureDomain"] != "rack-7" || len(fields["findings"].([]any)) == 0 || len(fields["events"].([]any)) != 2 || fields["conditions"] == nil {
+	if err := json.Unmarshal([]byte(out[max(0, strings.Index(out, "{")):]), &fields); err != nil || fields["failureDomain"] != "rack-7" || len(fields["findings"].([]any)) == 0 || len(fields["events"].([]any)) != 2 || fields["conditions"] == nil {
 		t.Errorf("%v: %s", err, out)
 	}
 	if err != nil {

@@ -283,8 +283,7 @@ func variables(endpoint string, others []string) ([]clusterv1.ClusterVariable, e
 		if err := yaml.Unmarshal([]byte(text), &value); !found || name == "" || err != nil {
 			return nil, invalid("--set", "%q is not NAME=VALUE with YAML as the value, such as workerHostLabels={disk: ssd}", other)
 		}
-		if !asWritten(text, value) {
-			read, _ := json.Marshal(value)
+		if read, err := json.Marshal(value); err != nil || !asWritten(text, value) {
 			return nil, invalid("--set", "%s: YAML reads %q as %s; put quotes around a text, as in %s='%s', and write other values so", name, text, read, name, strconv.Quote(text))
 		}
 		if slices.Contains(names, name) {
@@ -308,7 +307,7 @@ func variables(endpoint string, others []string) ([]clusterv1.ClusterVariable, e
 func asWritten(text string, value any) bool {
 	switch value := value.(type) {
 	case string:
-		return value == text || text != "" && strings.Contains(`"'|>`, text[:1])
+		return value == text || strings.IndexAny(text, `"'|>`) == 0
 	case nil:
 		return text == "" || text == "null"
 	case bool:
@@ -316,7 +315,7 @@ func asWritten(text string, value any) bool {
 	case float64:
 		return text == strconv.FormatFloat(value, 'f', -1, 64)
 	default:
-		return strings.Contains("[{", text[:1]) || strings.Contains(text, "\n")
+		return strings.IndexAny(text, "[{") == 0 || strings.Contains(text, "\n")
 	}
 }
 

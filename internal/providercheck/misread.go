@@ -120,9 +120,9 @@ func meant(written string, read any, parent, node *yaml.Node) bool {
 		case style(node, yaml.SingleQuotedStyle):
 			return read == written || read == strings.ReplaceAll(written, `''`, `'`)
 		}
-		return read == written || strings.Contains(`"'`, first) && strings.HasSuffix(strings.TrimSpace(written), first)
+		return read == written || strings.IndexAny(written, `"'`) == 0 && strings.HasSuffix(strings.TrimSpace(written), first)
 	case []any, map[string]any:
-		return strings.Contains("[{", first)
+		return strings.IndexAny(written, "[{") == 0
 	case nil:
 		return strings.EqualFold(written, "null")
 	default: // another rule compares numbers and truth values

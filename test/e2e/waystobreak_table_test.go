@@ -75,8 +75,8 @@ func onControlPlane(script string) func(*ways, string) {
 	return func(w *ways, _ string) { w.on(controlPlane(w), "sh", "-ec", script) }
 }
 
-func applied(cluster, manifest string) func(*ways, string) {
-	return func(w *ways, _ string) { w.apply(cluster, manifest) }
+func applied(manifest string) func(*ways, string) {
+	return func(w *ways, _ string) { w.apply("", manifest) }
 }
 
 // local is the cluster.
@@ -162,7 +162,6 @@ var theWays = []way{
 	{name: "a cluster is paused", kind: "Cluster", of: local, check: "Paused", breaks: kubectl(`patch cluster % --type=merge -p {"spec":{"paused":true}}`), command: "kubectl patch cluster"},
 	{name: "a host is kept back", kind: "Host", of: free, check: "HostKeptBack", breaks: slipway("host", "cordon", "%"), command: "slipway host uncordon "},
 	{name: "a cluster has no health check", kind: "Cluster", of: local, word: "Available", check: "NoHealthCheck", command: "echo "},
-	{name: "a Node is deleted", kind: "Host", of: worker, check: "NodeUnwell", breaks: func(w *ways, host string) { w.mustKubectl("local", "delete", "node", host) }, command: "slipway host reboot "},
 	{
 		name: "the network plugin of a Node is gone", kind: "Cluster", of: local, check: "NoNetworkPlugin",
 		breaks: onWorker("mkdir -p /root/cni; mv /etc/cni/net.d/* /root/cni/"), first: onWorker("mv /root/cni/* /etc/cni/net.d/"), command: "kubectl --kubeconfig ",
@@ -216,21 +215,21 @@ var theWays = []way{
 	},
 	{
 		name: "a HostMachine is created by hand", kind: "HostMachine", check: "HostMachineUnowned",
-		breaks:  applied("", "{apiVersion: infrastructure.slipway.dev/v1beta2, kind: HostMachine, metadata: {name: by-hand, namespace: default, labels: {cluster.x-k8s.io/cluster-name: local}}, spec: {}}"),
+		breaks:  applied("{apiVersion: infrastructure.slipway.dev/v1beta2, kind: HostMachine, metadata: {name: by-hand, namespace: default, labels: {cluster.x-k8s.io/cluster-name: local}}, spec: {}}"),
 		command: "kubectl delete hostmachine",
 	},
 	{
 		name: "a policy names what does not exist", kind: "LifecyclePolicy", check: "PolicyNotReady",
-		breaks:  applied("", fmt.Sprintf(policyOf, "missing", "AfterControlPlaneInitialized", "{name: network, apply: {sources: [{kind: ConfigMap, name: missing}]}}")),
+		breaks:  applied(fmt.Sprintf(policyOf, "missing", "AfterControlPlaneInitialized", "{name: network, apply: {sources: [{kind: ConfigMap, name: missing}]}}")),
 		command: "kubectl describe ", after: kubectl("delete lifecyclepolicy missing"),
 	},
 	{
 		name: "a runtime extension does not answer", kind: "ExtensionConfig", check: "ExtensionNotDiscovered",
-		breaks: applied("", extensionConfig("silent", "https://127.0.0.1:1", []byte("none"), "")), command: "kubectl describe ", after: kubectl("delete extensionconfig silent"),
+		breaks: applied(extensionConfig("silent", "https://127.0.0.1:1", []byte("none"), "")), command: "kubectl describe ", after: kubectl("delete extensionconfig silent"),
 	},
 	{
 		name: "a token has expired", kind: "Secret", check: "TokenExpires",
-		breaks: applied("", `{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: bootstrap-token-expire, namespace: kube-system}, stringData: {token-id: expire, token-secret: 0123456789abcdef,
+		breaks: applied(`{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: bootstrap-token-expire, namespace: kube-system}, stringData: {token-id: expire, token-secret: 0123456789abcdef,
   usage-bootstrap-authentication: "true", auth-extra-groups: "system:bootstrappers:slipway,system:bootstrappers:slipway:default", expiration: "2026-01-01T00:00:00Z"}}`),
 		command: "kubectl delete secret",
 	},

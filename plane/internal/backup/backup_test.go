@@ -352,7 +352,7 @@ func TestDamage(t *testing.T) {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			refused[*DamagedError](t, p.source(path))
+			_ = refused[*DamagedError](t, p.source(path))
 		})
 	}
 	t.Run("another key", func(t *testing.T) {
@@ -362,7 +362,7 @@ func TestDamage(t *testing.T) {
 		}
 		source := p.source(made.Path)
 		source.Identities = []age.Identity{other}
-		refused[*KeyError](t, source)
+		_ = refused[*KeyError](t, source)
 	})
 	t.Run("newer Kubernetes", func(t *testing.T) {
 		source := p.source(made.Path)
@@ -513,7 +513,7 @@ func TestKeep(t *testing.T) {
 	for _, entry := range entries {
 		left = append(left, entry.Name())
 	}
-	want := append(others, old[0], filepath.Base(made.Path))
+	want := slices.Concat(others, []string{old[0], filepath.Base(made.Path)})
 	slices.Sort(want)
 	if err != nil || !slices.Equal(left, want) {
 		t.Errorf("left %v, want %v: %v", left, want, err)

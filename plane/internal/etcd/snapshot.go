@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -85,6 +86,6 @@ func (s *Server) Walk(ctx context.Context, prefix string, visit func(key, value 
 		if !page.More {
 			return revision, nil
 		}
-		from = append(page.Kvs[len(page.Kvs)-1].Key, 0)
+		from = slices.Concat(page.Kvs[len(page.Kvs)-1].Key, []byte{0})
 	}
 }

@@ -204,8 +204,8 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 				return true // it has a trace of its own
 			case !rec.has(p), ch.before != "" && rec.same(ch.before, ch.now):
 				return true
-			case p.only && ch.before == "" && strings.HasPrefix(ch.now, "file "):
-				return true // the first account of its kind came
+			case firstAccount(p, ch):
+				return true
 			case ofAgent(ch.name):
 				// The operator changes it, and an update; what a bootstrap changes it is no word of theirs.
 				made, known := madeOf(state, ch.name)
@@ -231,6 +231,11 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 		remove:  func(ctx context.Context, names []string) error { return c.removeFiles(ctx, names, before) },
 		restore: func(ctx context.Context, was entries) error { return c.restoreFiles(ctx, was, rec) },
 	}
+}
+
+// firstAccount says whether a file is there since the first account of its kind came.
+func firstAccount(p place, ch change) bool {
+	return p.only && ch.before == "" && strings.HasPrefix(ch.now, "file ")
 }
 
 // ofAdopted says whether a file of a host with a running node is the node's: state of network plugins, and

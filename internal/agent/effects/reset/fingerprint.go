@@ -34,20 +34,12 @@ func describe(file string, d fs.DirEntry, added bool) (string, error) {
 }
 
 func describeAs(file string, d fs.DirEntry, p place) (string, error) {
-	is, fd := unix.Stat_t{}, -1
-	if !p.added && (d.IsDir() || d.Type().IsRegular()) {
-		// An os.File takes twice as long, and so does to find it by name once more; there are many files.
-		var err error
-		fd, err = unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err == nil {
-			defer func() { _ = unix.Close(fd) }()
-			err = unix.Fstat(fd, &is)
-		}
-		if err != nil {
-			return "", &fs.PathError{Op: "open", Path: file, Err: err}
-		}
-	} else if err := unix.Lstat(file, &is); err != nil {
-		return "", &fs.PathError{Op: "lstat", Path: file, Err: err}
+	is, fd, err := statOf(file, !p.added && (d.IsDir() || d.Type().IsRegular()))
+	if err != nil {
+		return "", err
+	}
+	if fd >= 0 {
+		defer func() { _ = unix.Close(fd) }()
 	}
 	mode := modeOf(is.Mode)
 	who := fmt.Sprintf("%o %d:%d", mode&^fs.ModeType, is.Uid, is.Gid)
@@ -83,6 +75,25 @@ func describeAs(file string, d fs.DirEntry, p place) (string, error) {
 		attributes += fmt.Sprintf("%s%d", inode, is.Ino)
 	}
 	return "file " + who + " " + sum + " " + attributes, nil
+}
+
+// statOf opens a file that is to be read; fd is negative for others.
+func statOf(file string, read bool) (is unix.Stat_t, fd int, err error) {
+	if !read {
+		if err := unix.Lstat(file, &is); err != nil {
+			return is, -1, &fs.PathError{Op: "lstat", Path: file, Err: err}
+		}
+		return is, -1, nil
+	}
+	// An os.File takes twice as long, and so does to find it by name once more; there are many files.
+	fd, err = unix.Open(file, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return is, -1, &fs.PathError{Op: "open", Path: file, Err: err}
+	}
+	if err := unix.Fstat(fd, &is); err != nil {
+		return is, -1, errors.Join(&fs.PathError{Op: "open", Path: file, Err: err}, unix.Close(fd))
+	}
+	return is, fd, nil
 }
 
 // describeLink has owner and attributes of a symbolic link only where they are not what a link of root's has: it is

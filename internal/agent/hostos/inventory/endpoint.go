@@ -86,7 +86,7 @@ func (e *Endpoint) request(ctx context.Context) (server string, err error) {
 		defer cancel()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, cluster.Server+"/livez", http.NoBody)
 		if err != nil {
-			return "", nil //nolint:nilerr // no endpoint is known
+			return "", nil
 		}
 		answer, err := e.client.Do(request)
 		if err != nil {
@@ -102,7 +102,7 @@ type kubeconfig struct {
 	Clusters []struct {
 		Cluster struct {
 			Server string `json:"server"`
-			CA     []byte `json:"certificate-authority-data"`
+			CA     []byte `json:"certificate-authority-data"` //nolint:tagliatelle // kubeconfigs have it so
 		} `json:"cluster"`
 	} `json:"clusters"`
 }
