@@ -70,17 +70,7 @@ func TestNodesKnowTheirHosts(t *testing.T) {
 		t.Errorf("pods by rack are %v, want %v", pods, want)
 	}
 
-	// Taints are Cluster API's, for pools as for any Machine.
 	const worker = "host-4"
-	pool := p.mustKubectl("", "get", "machinepool", "-l", "topology.cluster.x-k8s.io/pool-name=pool", "-o", "name")
-	for _, taints := range []string{`[{"key":"gpu","value":"yes","effect":"NoSchedule","propagation":"Always"}]`, `[]`} {
-		p.mustKubectl("", "patch", strings.TrimSpace(pool), "--type", "merge", "-p", `{"spec":{"template":{"spec":{"taints":`+taints+`}}}}`)
-		poll.True(t, "Node "+worker+" has the taints "+taints, func() bool {
-			is := p.mustKubectl("local", "get", "node", worker, "-o", `jsonpath={.spec.taints[?(@.key=="gpu")].value}`)
-			return (is == "yes") == (taints != "[]")
-		})
-	}
-
 	// Whoever is root on a host labels its own Node, as anywhere, and no other one.
 	for other := range racks {
 		out, err := p.run("host", "shell", worker, "--", "kubectl", "--kubeconfig", "/etc/kubernetes/kubelet.conf", "label", "node", other, "disk=other", "--overwrite")
