@@ -105,7 +105,7 @@ func TestWhatWasFoundIsReported(t *testing.T) {
 	facts := inventory.Facts{
 		Inventory: infrav1.HostInventory{MachineID: "id"}, Software: infrav1.HostSoftware{Management: infrav1.HostSoftwareManaged}, Capacity: corev1.ResourceList{corev1.ResourceCPU: {}},
 		Addresses: []clusterv1.MachineAddress{{Address: "192.0.2.1"}}, Services: []infrav1.HostService{{Name: "kubelet", State: "failed"}},
-		LowDisk: &infrav1.HostLowDisk{Path: "/"}, EndpointFailure: &infrav1.HostEndpointFailure{Server: "https://192.0.2.9"}, KubeletCertificateExpires: &metav1.Time{},
+		LowDisk: &infrav1.HostLowDisk{Path: "/"}, RebootRequired: &infrav1.HostRebootRequired{KernelVersion: "6.1.0-31-amd64"}, EndpointFailure: &infrav1.HostEndpointFailure{Server: "https://192.0.2.9"}, KubeletCertificateExpires: &metav1.Time{},
 	}
 	all, reported := reflect.ValueOf(facts), reflect.ValueOf(status(facts, "boot", journal.State{}, nil))
 	for i := range all.NumField() {

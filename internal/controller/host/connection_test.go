@@ -90,9 +90,11 @@ func TestConnectionByTheObserversClock(t *testing.T) {
 // An agent that ends makes its last heartbeat short: the manager looks when that is over.
 func TestConnectionOfAnAgentThatTakesLeave(t *testing.T) {
 	m := newMachine(t, 0)
-	m.beat()
-	m.want(true, "it renews")
-	m.pass(time.Second)
+	for range 2 { // the second one tells how its clock goes
+		m.beat()
+		m.want(true, "it renews")
+		m.pass(time.Second)
+	}
 	if m.beat() {
 		t.Error("a renewal as any other is news")
 	}
