@@ -13,7 +13,7 @@ var _ = register(Check{
 	Layer:  Plane + 4,
 	Name:   "BackupOld",
 	Means:  "the last backup of this machine's plane is older than two days, or a plane for hosts on other machines has clusters and was never backed up; that is a note on its first day",
-	Remedy: "Run `slipway backup`, and have a timer do it each day. What changed since the last backup is lost with the machine.",
+	Remedy: "Run `slipway backup create`, and have a timer do it each day. What changed since the last backup is lost with the machine.",
 	find: func(s *Snapshot) []Finding {
 		if s.Plane == nil || !s.Plane.Ready {
 			return nil
@@ -32,6 +32,6 @@ var _ = register(Check{
 		default:
 			return nil
 		}
-		return []Finding{f.next("slipway backup --to DIRECTORY --recipient KEY")}
+		return []Finding{f.next("slipway backup create --to DIRECTORY --recipient KEY")}
 	},
 })

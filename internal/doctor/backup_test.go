@@ -25,7 +25,7 @@ const planeName = "Plane https://127.0.0.1:1"
 
 var _ = add([]testCase{
 	{"a backup of yesterday", backedUp(30 * time.Hour), nil},
-	{"a backup of last week", backedUp(7 * 24 * time.Hour), []want{{"BackupOld", Warning, planeName, 5 * 24 * time.Hour, "the last backup is 7d old: /mnt/backups/plane", "slipway backup "}}},
-	{"never backed up", serving(72 * time.Hour), []want{{"BackupOld", Warning, planeName, 72 * time.Hour, "the plane was never backed up", "slipway backup "}}},
-	{"not backed up on the first day", serving(time.Hour), []want{{"BackupOld", Note, planeName, time.Hour, "the plane was never backed up", "slipway backup "}}},
+	{"a backup of last week", backedUp(7 * 24 * time.Hour), []want{{"BackupOld", Warning, planeName, 5 * 24 * time.Hour, "the last backup is 7d old: /mnt/backups/plane", "slipway backup create "}}},
+	{"never backed up", serving(72 * time.Hour), []want{{"BackupOld", Warning, planeName, 72 * time.Hour, "the plane was never backed up", "slipway backup create "}}},
+	{"not backed up on the first day", serving(time.Hour), []want{{"BackupOld", Note, planeName, time.Hour, "the plane was never backed up", "slipway backup create "}}},
 }...)

@@ -107,6 +107,8 @@ var neverLeft = map[string]string{
 	"device-file": "local hosts have those of the machine",
 	"environment": "the systemctl of local hosts has no variables",
 	"kexec":       "local hosts share the machine's",
+	"service":     "the systemctl of local hosts lists no services",
+	"hold":        "local hosts have no list of packages of their own",
 	"hostname":    "a renamed host is what tests of a node's identity are about",
 	"image":       "goes with policy Full alone",
 	"log":         "goes with policy Full alone",

@@ -21,7 +21,7 @@ func TestRestore(t *testing.T) {
 	p.eventually("two workers", workers(2))
 	key, to := filepath.Join(t.TempDir(), "key"), t.TempDir()
 	recipient := strings.TrimSpace(p.must("backup", "keygen", key))
-	p.must("backup", "--to", to, "--recipient", recipient)
+	p.must("backup", "create", "--to", to, "--recipient", recipient)
 	backups, err := os.ReadDir(to)
 	if err != nil || len(backups) != 1 {
 		t.Fatalf("backups are %v: %v", backups, err)

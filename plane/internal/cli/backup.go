@@ -98,11 +98,20 @@ func (f *keyFlags) readIdentities() ([]age.Identity, error) {
 }
 
 func backupCommand(g *global) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "backup",
+		Short: "Write all of the plane into one encrypted file, and verify such files",
+	}
+	command.AddCommand(backupCreateCommand(g), backupVerifyCommand(), backupKeygenCommand())
+	return command
+}
+
+func backupCreateCommand(g *global) *cobra.Command {
 	var f keyFlags
 	var to, output string
 	var keep int
 	command := &cobra.Command{
-		Use:   "backup",
+		Use:   "create",
 		Short: "Write all of the plane into one encrypted file, while it serves",
 		Long: `Write all of the plane into one encrypted file, while it serves: a snapshot of etcd, the
 certificate authority, the key that Secrets are encrypted with, and its settings. "slipway
@@ -112,7 +121,7 @@ bundles are not in it.
 The plane needs the public half of a key only; keep the private one elsewhere. The file is
 in the format of age. Before it is written, a real etcd has opened the snapshot.`,
 		Example: `  slipway backup keygen /media/key/plane.txt
-  slipway backup --to /mnt/backups --keep 28 --recipient age1…
+  slipway backup create --to /mnt/backups --keep 28 --recipient age1…
   slipway backup verify /mnt/backups/slipway-20261129T083000Z.slipway-backup -i /media/key/plane.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runBackup(cmd, g, f, to, keep, output) },
@@ -123,7 +132,6 @@ in the format of age. Before it is written, a real etcd has opened the snapshot.
 	f.bindPassphrase(flags)
 	flags.IntVar(&keep, "keep", 0, "remove the oldest backups of this plane from the directory once there are more than this; 0 keeps all")
 	cli.OutputFlag(command, &output)
-	command.AddCommand(backupVerifyCommand(), backupKeygenCommand())
 	return command
 }
 
