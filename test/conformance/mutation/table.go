@@ -202,7 +202,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/controlPlaneEndpoint", Breaks: "core is never told that the endpoint counts",
-		File: clusterLoop, Old: "	*provisioned = ptr.To(true)\n", New: "",
+		File: clusterLoop, Old: "	s.hostCluster.Status.Initialization.Provisioned = ptr.To(true)\n", New: "",
 	},
 	{
 		Rule: "InfraCluster/controlPlaneEndpoint", Breaks: "an endpoint of contract v1beta1 cannot be empty", Contract: v1beta1,
@@ -210,7 +210,7 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/ready", Breaks: "core is never told to go on",
-		File: clusterLoop, Old: "	*provisioned = ptr.To(true)\n", New: "",
+		File: clusterLoop, Old: "	s.hostCluster.Status.Initialization.Provisioned = ptr.To(true)\n", New: "",
 	},
 	{
 		Rule: "InfraCluster/failures", Breaks: "the conversion drops a failure", Contract: v1beta1,
@@ -246,11 +246,11 @@ var mutations = []mutation{
 	},
 	{
 		Rule: "InfraCluster/endpointRecorded", Breaks: "the endpoint that the Cluster has is not taken over",
-		File: clusterEndpoint, Old: "		*endpoint = s.cluster.Spec.ControlPlaneEndpoint\n", New: "",
+		File: clusterEndpoint, Old: "	endpoint.Host = cmp.Or(endpoint.Host, known.Host)\n", New: "",
 	},
 	{
 		Rule: "InfraCluster/errorsStop", Breaks: "a missing endpoint is no problem",
-		File: clusterEndpoint, Old: "s.problem = checkEndpoint(s.hostCluster.Spec)", New: "_ = checkEndpoint(s.hostCluster.Spec)",
+		File: clusterEndpoint, Old: "s.problem = cmp.Or(checkEndpoint(s.hostCluster.Spec), refuseOther(s))", New: "_ = cmp.Or(checkEndpoint(s.hostCluster.Spec), refuseOther(s))",
 	},
 	{
 		Rule: "InfraCluster/persisted", Breaks: "each reconcile writes",
