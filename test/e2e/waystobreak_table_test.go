@@ -225,7 +225,10 @@ var theWays = []way{
 	},
 	{
 		name: "a runtime extension does not answer", kind: "ExtensionConfig", check: "ExtensionNotDiscovered",
-		breaks: applied(extensionConfig("silent", "https://127.0.0.1:1", []byte("none"), "")), command: "kubectl describe ", after: kubectl("delete extensionconfig silent"),
+		breaks: func(w *ways, _ string) {
+			w.apply("", extensionConfig("silent", "https://127.0.0.1:1", []byte(endedCertificate(w.t)), ""))
+		},
+		command: "kubectl describe ", after: kubectl("delete extensionconfig silent"),
 	},
 	{
 		name: "a token has expired", kind: "Secret", check: "TokenExpires",
