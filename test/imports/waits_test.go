@@ -48,7 +48,6 @@ var timed = map[string]struct {
 	"internal/manager/scale_test.go":                              {1, "nothing is written at rest; deep"},
 	"internal/manager/wake_test.go":                               {1, "no earlier event may wake what is to be woken; too short is no failure"},
 	"plane/internal/component/group_test.go":                      {1, "in a bubble of its callers"},
-	"plane/internal/etcd/etcd_test.go":                            {1, "the pause of a poll without a test"},
 	"plane/internal/instance/instance_test.go":                    {1, "a lock is let go in the middle of the wait for it"},
 	"plane/internal/localhost/crash_test.go":                      {2, "kills all over the time that a boot takes"},
 	"plane/internal/localhost/manager_test.go":                    {1, "the end of a context is the subject"},

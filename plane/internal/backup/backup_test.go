@@ -104,8 +104,8 @@ func keyName(t *testing.T, path string) string {
 // serve starts etcd where the plane has it.
 func (p *plane) serve(t *testing.T) {
 	t.Helper()
-	server := etcd.New(etcd.Options{Dir: p.Path("etcd"), Fast: true, Quiet: true})
-	if err := start(poll.Context(t), server); err != nil {
+	server, err := etcd.Open(poll.Context(t), etcd.Options{Dir: p.Path("etcd"), Fast: true, Quiet: true})
+	if err != nil {
 		t.Fatal(err)
 	}
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Endpoint()}, Logger: zap.NewNop()})

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -48,7 +47,7 @@ func exit(err error) {
 
 // write commits keys for ever and prints each once it is committed.
 func write(dir string) error {
-	s, err := up(context.Background(), Options{Dir: dir})
+	s, err := Open(context.Background(), Options{Dir: dir})
 	for i := 0; err == nil; i++ {
 		key := fmt.Sprintf("key-%06d", i)
 		if err = put(s, key, []byte("value")); err == nil {
@@ -63,7 +62,7 @@ func fill(dir string) error {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
 		return err
 	}
-	s, err := up(context.Background(), Options{Dir: filepath.Join(dir, "etcd")})
+	s, err := Open(context.Background(), Options{Dir: filepath.Join(dir, "etcd")})
 	if err != nil {
 		return err
 	}
@@ -80,32 +79,9 @@ func fill(dir string) error {
 	return s.Stop(context.Background())
 }
 
-func up(ctx context.Context, opts Options) (*Server, error) {
-	s := New(opts)
-	if err := s.Init(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.Start(ctx); err != nil {
-		return nil, err
-	}
-	for {
-		err := s.Ready(ctx)
-		if err == nil {
-			return s, nil
-		}
-		select {
-		case <-s.Done():
-			return nil, errors.Join(err, s.Err())
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
 func start(t *testing.T, opts Options) *Server {
 	t.Helper()
-	s, err := up(poll.Context(t), opts)
+	s, err := Open(poll.Context(t), opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,12 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
 	"slices"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -64,6 +66,33 @@ func peers() *embed.Config {
 	cfg.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:2380"}}
 	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
 	return cfg
+}
+
+// startPause is how long Open waits between two looks at an etcd that starts.
+const startPause = 20 * time.Millisecond
+
+// Open starts a Server that is no part of a plane, and returns once it is ready. The caller stops it.
+func Open(ctx context.Context, opts Options) (*Server, error) {
+	s := New(opts)
+	if err := s.Init(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, err
+	}
+	for {
+		err := s.Ready(ctx)
+		if err == nil {
+			return s, nil
+		}
+		select {
+		case <-s.Done():
+			return nil, errors.Join(err, s.Err())
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(startPause):
+		}
+	}
 }
 
 // Walk calls visit with each key that begins with prefix, in order, at one revision, which it returns. The

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
@@ -69,4 +71,34 @@ func createKey(path string) error {
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(filepath.Dir(path)))
+}
+
+// ReadableSecrets returns what says of a value of etcd whether it was encrypted with a key of the configuration in the file at
+// path, so that an API server with that file can read it.
+func ReadableSecrets(path string) (func(value []byte) bool, error) {
+	if err := checkKey(path); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var config apiserverv1.EncryptionConfiguration
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return nil, err
+	}
+	var prefixes [][]byte
+	for _, resource := range config.Resources {
+		for _, provider := range resource.Providers {
+			if provider.Secretbox == nil {
+				continue
+			}
+			for _, key := range provider.Secretbox.Keys {
+				prefixes = append(prefixes, []byte("k8s:enc:secretbox:v1:"+key.Name+":"))
+			}
+		}
+	}
+	return func(value []byte) bool {
+		return slices.ContainsFunc(prefixes, func(prefix []byte) bool { return bytes.HasPrefix(value, prefix) })
+	}, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/slipway-dev/slipway/plane/internal/statedir"
 )
 
-// secretsPrefix is where kube-apiserver keeps Secrets in etcd.
-const secretsPrefix = "/registry/secrets/"
+// SecretsPrefix is where kube-apiserver keeps Secrets in etcd.
+const SecretsPrefix = "/registry/secrets/"
 
 // SecretStore is the etcd of the plane.
 type SecretStore interface {
@@ -62,7 +62,7 @@ func (k *Key) Init(ctx context.Context) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	stored, err := k.store.Any(ctx, secretsPrefix)
+	stored, err := k.store.Any(ctx, SecretsPrefix)
 	if err != nil {
 		return err
 	}
