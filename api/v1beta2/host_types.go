@@ -438,7 +438,7 @@ type HostRecordState string
 const (
 	// HostRecordClean is a host on which nothing of a claim is on record.
 	HostRecordClean HostRecordState = "Clean"
-	// HostRecordNode is a host that is the node of the claim.
+	// HostRecordNode is a host that is the node of the claim, which no reset was requested of.
 	HostRecordNode HostRecordState = "Node"
 	// HostRecordRemains is a host that is not reset since the claim.
 	HostRecordRemains HostRecordState = "Remains"

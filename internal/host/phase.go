@@ -62,7 +62,7 @@ func freeState(h *infrav1.Host) State {
 	case h.Status.CleanProof == nil && h.Spec.ClaimGeneration == 0:
 		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "The agent looks whether the host is clean"}
 	default:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The agent has not proved that the host is clean. " + clearRemedy(h)}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The agent has not proved that the host is clean. " + failedReset(h) + clearRemedy(h)}
 	}
 }
 

@@ -159,13 +159,23 @@ func GiveBack(h *infrav1.Host, machine *infrav1.HostMachine, cluster string) err
 // recordLostState is that of a free host whose agent does not know what was done to it.
 func recordLostState(h *infrav1.Host) State {
 	return State{infrav1.HostPhaseQuarantined, infrav1.HostRecordLostReason,
-		fmt.Sprintf("The agent does not know what was done to the host: %s. %s%s. %s", recordOf(h).Lost, found(h), asNode(h), waysOut(h))}
+		fmt.Sprintf("The agent does not know what was done to the host: %s. %s%s. %s", recordOf(h).Lost, found(h), asNode(h), failedReset(h)+waysOut(h))}
 }
 
 // previousClaimState is that of a free host whose agent has a claim on record that the Host does not have.
 func previousClaimState(h *infrav1.Host) State {
 	return State{infrav1.HostPhaseQuarantined, infrav1.HostPreviousClaimReason,
-		fmt.Sprintf("By the agent's journal %s, which this Host does not have; was it deleted and made again, or the management cluster restored? %s", asNode(h), waysOut(h))}
+		fmt.Sprintf("By the agent's journal %s, which this Host does not have; was it deleted and made again, or the management cluster restored? %s%s", asNode(h), failedReset(h), waysOut(h))}
+}
+
+// failedReset is what the last reset of the host ended with, whichever Host it was requested for: what it
+// names is still there.
+func failedReset(h *infrav1.Host) string {
+	op := h.Status.ObservedOperation
+	if op == nil || op.Phase != infrav1.HostDesiredReset || op.State != infrav1.OperationFailed {
+		return ""
+	}
+	return "Its last reset failed. " + FailureMessage(op) + ". "
 }
 
 func asNode(h *infrav1.Host) string {

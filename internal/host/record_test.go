@@ -82,6 +82,20 @@ func TestManualReset(t *testing.T) {
 	}
 }
 
+// What a failed reset left is named by the next Host, too, whichever way the record became another's.
+func TestFormerResetIsNamed(t *testing.T) {
+	for name, h := range map[string]*infrav1.Host{
+		"former claim": freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, ClaimGeneration: ptr.To[int64](7)}, nil),
+		"lost":         freed(infrav1.HostRecord{State: infrav1.HostRecordRemains, Lost: "the journal is gone"}, nil),
+		"no proof":     freed(infrav1.HostRecord{State: infrav1.HostRecordClean}, nil),
+	} {
+		h.Status.ObservedOperation = &infrav1.ObservedOperation{ID: "reset-former", Phase: infrav1.HostDesiredReset, State: infrav1.OperationFailed, Step: "reset: cgroup", Message: "listener 127.0.0.1:18999"}
+		if s := host.StateOf(h); s.Phase != infrav1.HostPhaseQuarantined || !strings.Contains(s.Message, ". Its last reset failed. Step reset: cgroup failed: listener 127.0.0.1:18999. ") && !strings.Contains(s.Message, "? Its last reset failed. Step") {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}
+
 func TestGivenBack(t *testing.T) {
 	machine := &infrav1.HostMachine{ObjectMeta: metav1.ObjectMeta{Name: "m", Namespace: "ns"}}
 	machine.Spec.ClaimID, machine.Spec.ProviderID = "former", "slipway://ns/h/former"

@@ -152,8 +152,13 @@ func (l *Loop) serve(uid types.UID, spec *infrav1.HostSpec) error {
 		return nil
 	case state.Lost != nil && state.Lost.Generation == nil, state.Lost == nil && unknownHost(state, spec):
 		return l.recognize(uid, spec)
-	case state.HostUID == uid, undecided(state, uid, spec):
+	case state.HostUID == uid:
 		return nil
+	case undecided(state, uid, spec):
+		if state.Operation == nil || state.Operation.NextTry.IsZero() {
+			return nil
+		}
+		return l.Journal.Update(giveUp)
 	}
 	if enrolledAgain(state, uid, spec) {
 		l.Log.Info("the host was enrolled again: its claims are counted anew", "uid", uid, "former", state.HostUID, "claimGeneration", state.ClaimGeneration)

@@ -49,6 +49,9 @@ func serve(s *journal.State, uid types.UID, spec *infrav1.HostSpec) {
 	s.HostUID = uid
 }
 
+// giveUp records that nobody asks for the reset any more that the agent would have tried again.
+func giveUp(s *journal.State) { s.Operation.NextTry = time.Time{} }
+
 // unclaimed stands for the claim in reports on the reset of a host that never had one.
 const unclaimed = "none"
 
@@ -215,11 +218,8 @@ func retry(s *journal.State, e *operation.Error, now time.Time) {
 	op.Failures++
 	if op.Phase == infrav1.HostDesiredReset {
 		op.NextTry = now.Add(resetDelay(op.Failures))
-		if op.Failures >= maxTries {
-			// Whoever waits for the host need not any more. The agent goes on.
-			fail(s, e.Reason, fmt.Sprintf("%s (tried %d times; the agent goes on, next at %s)", e.Message, op.Failures, op.NextTry.UTC().Format(time.RFC3339)), now)
+		if op.Failures >= maxTries { // whoever waits for the host need not any more; the agent goes on
 			op.FailedStep = e.Step
-			return
 		}
 	}
 	if op.Failures >= maxTries {

@@ -52,7 +52,7 @@ func record(s journal.State) *infrav1.HostRecord {
 	}
 	reported := &infrav1.HostRecord{ClaimID: cmp.Or(s.BootstrappedClaimID, s.ClaimID), ClaimGeneration: ptr.To(s.ClaimGeneration), State: infrav1.HostRecordClean}
 	switch {
-	case s.BootstrappedClaimID != "":
+	case s.NodeOf() != "":
 		reported.State = infrav1.HostRecordNode
 	case s.Residue != journal.ResidueNone:
 		reported.State = infrav1.HostRecordRemains
@@ -81,6 +81,9 @@ func report(op *journal.Operation) *infrav1.ObservedOperation {
 	}
 	if op.State == infrav1.OperationFailed && op.FailedStep != "" {
 		observed.Step = op.FailedStep
+	}
+	if op.State == infrav1.OperationFailed && !op.NextTry.IsZero() {
+		observed.Message += "; the agent goes on, next at " + op.NextTry.UTC().Format(time.RFC3339)
 	}
 	if !op.CompletionTime.IsZero() {
 		observed.CompletionTime = metav1.NewTime(op.CompletionTime)

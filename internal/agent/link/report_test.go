@@ -120,6 +120,24 @@ func TestWhatWasFoundIsReported(t *testing.T) {
 	}
 }
 
+// From a reset on, a host is no node any more, however the reset ends; when it is tried again is told while it is.
+func TestFailedResetIsReported(t *testing.T) {
+	op := &journal.Operation{Phase: infrav1.HostDesiredReset, State: infrav1.OperationFailed, Message: "listener (tried 5 times)", NextTry: time.Unix(0, 0)}
+	state := journal.State{ClaimGeneration: 2, ClaimID: "a", BootstrappedClaimID: "a", Residue: journal.ResidueCommands, ResetGeneration: 1, Operation: op}
+	if got := status(inventory.Facts{}, "boot", state, nil).Record.State; got != infrav1.HostRecordNode {
+		t.Errorf("before its reset: %s", got)
+	}
+	state.ResetGeneration = 2
+	got := status(inventory.Facts{}, "boot", state, nil)
+	if got.Record.State != infrav1.HostRecordRemains || got.ObservedOperation.Message != "listener (tried 5 times); the agent goes on, next at 1970-01-01T00:00:00Z" {
+		t.Errorf("%+v; %s", got.Record, got.ObservedOperation.Message)
+	}
+	op.NextTry = time.Time{}
+	if got := status(inventory.Facts{}, "boot", state, nil).ObservedOperation.Message; got != op.Message {
+		t.Errorf("%s", got)
+	}
+}
+
 // The virtual address counts in any form, and the interfaces of before only while the host is a node.
 func TestNodeOf(t *testing.T) {
 	ip := netip.MustParseAddr("192.0.2.7")

@@ -46,9 +46,9 @@ func (h *Host) free() error {
 	switch {
 	case s.Running():
 		return &ServesError{fmt.Sprintf("the agent is at work: %s of claim %s", s.Operation.Phase, s.ClaimID)}
-	case s.BootstrappedClaimID != "":
-		return &ServesError{"the host is a node, of claim " + s.BootstrappedClaimID}
-	case s.Residue != journal.ResidueNone:
+	case s.NodeOf() != "":
+		return &ServesError{"the host is a node, of claim " + s.NodeOf()}
+	case s.Residue != journal.ResidueNone, s.BootstrappedClaimID != "":
 		return &ServesError{fmt.Sprintf("the host is not reset: claim %s left %s", s.ClaimID, s.Residue)}
 	case s.VirtualIP != "":
 		return &ServesError{fmt.Sprintf("the host has the control-plane address %s", s.VirtualIP)}

@@ -291,3 +291,12 @@ func (s State) FullReset() bool {
 func (s State) Running() bool {
 	return s.Operation != nil && s.Operation.State == infrav1.OperationRunning
 }
+
+// NodeOf is the claim that the host is the node of. It is empty from the moment a reset of it was requested,
+// which takes the node apart even where it fails.
+func (s State) NodeOf() string {
+	if s.ResetGeneration > 0 && s.ResetGeneration >= s.ClaimGeneration {
+		return ""
+	}
+	return s.BootstrappedClaimID
+}
