@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/answer"
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
@@ -50,10 +51,8 @@ func follow(ctx context.Context, timeout time.Duration, all []*assignment) {
 // transient says whether an error may be gone at the next look: that of an API server which
 // is away or busy, and a Host that somebody changed meanwhile.
 func transient(err error) bool {
-	var status apierrors.APIStatus
 	var r *refusal
-	refused := errors.As(err, &r) || errors.As(err, &status)
-	return !refused || apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+	return !errors.As(err, &r) && (answer.Passing(err) || apierrors.IsConflict(err))
 }
 
 // refusal is what is wrong with the Hosts, which waiting does not mend.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/slipway-dev/slipway/internal/answer"
 	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/clusters"
 	"github.com/slipway-dev/slipway/internal/display"
@@ -162,15 +163,8 @@ func (f *waitFlags) follow(cmd *cobra.Command, s *session, name string, done fun
 // unlessAway returns nothing for an error that may be gone at the next poll of a command
 // that waits.
 func (f *waitFlags) unlessAway(err error) error {
-	if f.wait && away(err) {
+	if f.wait && answer.Passing(err) {
 		return nil
 	}
 	return err
-}
-
-// away reports whether an error may be gone at the next poll: that of an API server which
-// cannot be reached or is busy.
-func away(err error) bool {
-	var status apierrors.APIStatus
-	return !errors.As(err, &status) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err)
 }

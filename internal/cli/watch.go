@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/slipway-dev/slipway/internal/answer"
 	"github.com/slipway-dev/slipway/internal/display"
 )
 
@@ -53,7 +54,7 @@ func watch(cmd *cobra.Command, output string, gather func(context.Context) (resu
 		shown, err := gather(ctx)
 		switch {
 		case ctx.Err() != nil:
-		case err != nil && w.last != "" && away(err):
+		case err != nil && w.last != "" && answer.Passing(err):
 			if err.Error() != fault {
 				fault = err.Error()
 				_ = display.WriteVisible(cmd.ErrOrStderr(), fault+"; trying again\n")

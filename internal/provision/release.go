@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/answer"
 	"github.com/slipway-dev/slipway/internal/enroll"
 	"github.com/slipway-dev/slipway/internal/host"
 )
@@ -198,10 +199,8 @@ func (r *removal) await(ctx context.Context, what string, done func(context.Cont
 
 // transient says whether an error of the management cluster may be gone at the next look.
 func transient(err error) bool {
-	var status apierrors.APIStatus
 	var p *Problem
-	refused := errors.As(err, &p) || errors.As(err, &status)
-	return !refused || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err)
+	return !errors.As(err, &p) && answer.Passing(err)
 }
 
 // forget deletes what lets a machine enroll as the host, and the Host.

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
+	"github.com/slipway-dev/slipway/internal/answer"
 	"github.com/slipway-dev/slipway/internal/lifecycle/workload"
 )
 
@@ -134,8 +134,7 @@ func IsUnreached(err error) bool {
 	if errors.As(err, &unreached) {
 		return unreached.Unreached() && !IsTerminal(err)
 	}
-	return !IsTerminal(err) &&
-		(apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err))
+	return !IsTerminal(err) && answer.Away(err)
 }
 
 // Name returns the name of the nth object that a step creates: DNS-1123, at most 63

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/slipway-dev/slipway/internal/answer"
 )
 
 // fieldOwner of all that `slipway up` applies.
@@ -152,7 +154,7 @@ func retryWebhooks(ctx context.Context, f func() error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 250*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
 		last = f()
-		if apierrors.IsInternalError(last) || apierrors.IsConflict(last) || apierrors.IsServiceUnavailable(last) || apierrors.IsTooManyRequests(last) {
+		if apierrors.IsInternalError(last) || apierrors.IsConflict(last) || answer.Away(last) {
 			return false, nil
 		}
 		return true, last

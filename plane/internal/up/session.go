@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/slipway-dev/slipway/internal/answer"
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/instance"
 	"github.com/slipway-dev/slipway/plane/internal/localhost"
@@ -152,7 +152,7 @@ func (s *Session) runStages(ctx context.Context) error {
 
 func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) error {
 	err := p.run(s, ctx, step)
-	for p.requests && ctx.Err() == nil && unanswered(err) {
+	for p.requests && ctx.Err() == nil && (answer.Unreached(err) || answer.Away(err)) {
 		if ended := s.servesAgain(ctx, step, err); ended != nil {
 			err = ended
 			break
@@ -170,15 +170,10 @@ func runPhase(ctx context.Context, s *Session, p phase, step *progress.Step) err
 	return nil
 }
 
-// unanswered reports whether a request failed since no plane answered.
-func unanswered(err error) bool {
-	return utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
-}
-
-// servesAgain waits for a plane that crashed after it was ready to be started again. It is an error
-// when nobody starts it again.
+// servesAgain waits for a plane that crashed after it was ready to be started again, or that was too busy to
+// answer. It is an error when nobody starts it again.
 func (s *Session) servesAgain(ctx context.Context, step *progress.Step, cause error) error {
-	step.Waitf("the plane has ended, waiting for it to be started again")
+	step.Waitf("the plane does not answer, waiting for it")
 	return poll(ctx, pollInterval, func() (bool, error) {
 		_, running, err := statedir.Running(s.Instance.Dir)
 		if err == nil && !running && s.Service == nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/slipway-dev/slipway/internal/status"
 	"github.com/slipway-dev/slipway/plane/internal/component"
@@ -77,16 +78,24 @@ func TestRunPhaseTellsFailureFromInterruption(t *testing.T) {
 	}
 }
 
-// A plane that crashes after it was ready is waited for, unless nobody starts it again.
+// A plane that crashes after it was ready, or is too busy to answer, is waited for, unless nobody starts it again.
 func TestPhaseGoesOnAfterACrash(t *testing.T) {
 	newClient(t)
-	crashed := &url.Error{Op: "Get", URL: "https://127.0.0.1:1", Err: &net.OpError{Op: "dial", Err: unix.ECONNREFUSED}}
+	refused := &url.Error{Op: "Get", URL: "https://127.0.0.1:1", Err: &net.OpError{Op: "dial", Err: unix.ECONNREFUSED}}
+	for name, failure := range map[string]error{
+		"crashed": refused, "slow": fmt.Errorf("read Host h: %w", apierrors.NewTimeoutError("not in the time allotted", 0)), "no handshake": &url.Error{Op: "Get", Err: context.DeadlineExceeded},
+	} {
+		t.Run(name, func(t *testing.T) { phaseGoesOn(t, failure) })
+	}
+}
+
+func phaseGoesOn(t *testing.T, failure error) {
 	tries := 0
 	run := func(s *Session, requests bool) error {
 		tries = 0
 		return runPhase(t.Context(), s, phase{name: "p", requests: requests, run: func(*Session, context.Context, *progress.Step) error {
 			if tries++; tries < 3 {
-				return crashed
+				return failure
 			}
 			return nil
 		}}, s.Progress.Step("p"))
@@ -102,7 +111,7 @@ func TestPhaseGoesOnAfterACrash(t *testing.T) {
 	if err := run(s, true); err != nil || tries != 3 {
 		t.Errorf("%d tries, %v", tries, err)
 	}
-	if err := run(s, false); !errors.Is(err, unix.ECONNREFUSED) || tries != 1 {
+	if err := run(s, false); !errors.Is(err, failure) || tries != 1 {
 		t.Errorf("the plane is none of its business: %d tries, %v", tries, err)
 	}
 }
