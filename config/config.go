@@ -34,3 +34,8 @@ var InPlaceUpdates []byte
 //go:embed lifecycle/rbac/role.yaml lifecycle/rbac/role_binding.yaml lifecycle/rbac/decider_role.yaml lifecycle/admission/secret_policy.yaml lifecycle/admission/namespace_policy.yaml
 //go:embed lifecycle/rbac/step_roles.yaml lifecycle/plane/steps_binding.yaml
 var Lifecycle embed.FS
+
+// Console holds the roles of the console in the management cluster.
+//
+//go:embed console/role.yaml console/changes_role.yaml
+var Console embed.FS

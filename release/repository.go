@@ -73,10 +73,19 @@ func (r *release) writeTemplates(p repository) error {
 	return nil
 }
 
-// writeComponents renders a kustomization with the images of this version.
 func (r *release) writeComponents(p repository) error {
+	return r.render(p.config, filepath.Join(r.repository(p), p.components))
+}
+
+// writeConsole writes what `clusterctl generate yaml` makes the console in the management cluster of.
+func (r *release) writeConsole(context.Context) error {
+	return r.render("console", filepath.Join(r.assets(), "slipway-console.yaml"))
+}
+
+// render renders a kustomization below config with the images of this version.
+func (r *release) render(config, to string) error {
 	disk := filesys.MakeFsOnDisk()
-	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, filepath.Join(r.source, "config", filepath.FromSlash(p.config)))
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, filepath.Join(r.source, "config", filepath.FromSlash(config)))
 	if err != nil {
 		return err
 	}
@@ -93,7 +102,7 @@ func (r *release) writeComponents(p repository) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.repository(p), p.components), components, 0o644)
+	return os.WriteFile(to, components, 0o644)
 }
 
 // setImage gives an image its tag and digest, wherever a pod names it: who pulls it gets

@@ -377,6 +377,9 @@ const reviewAgain = 30 * time.Second
 // missing are those of rights that the user lacks. What cannot be known is not: the API server decides
 // again when something is done.
 func (s *server) missing(ctx context.Context, namespace string, needs []right) []string {
+	if s.ReadOnly {
+		return []string{"changes by this console, which is read-only"}
+	}
 	var lacks []string
 	for _, r := range needs {
 		if !s.may(ctx, rightIn{r, namespace}) {

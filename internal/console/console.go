@@ -33,6 +33,10 @@ type Config struct {
 	Namespace string
 	// Name of the management cluster, for its title.
 	Name string
+	// User who signed in, for the title; empty where the console is the user's own.
+	User string
+	// ReadOnly refuses whatever changes something.
+	ReadOnly bool
 	// Explain adds to an error of the cluster what to do about it.
 	Explain func(error) error
 
@@ -61,21 +65,30 @@ func Listen(ctx context.Context, config Config) (*Console, error) {
 		_ = l.Close()
 		return nil, fmt.Errorf("%s is not an address of this machine alone: the console has your rights, so it listens on loopback only, such as 127.0.0.1:8080", config.Address)
 	}
-	reader, err := watch.Start(ctx, config.Rest, config.Client, config.Namespace)
+	g := newGuard(address)
+	pages, end, err := NewPages(ctx, config, g.csrf)
 	if err != nil {
 		_ = l.Close()
 		return nil, err
 	}
-	g := newGuard(address)
-	s, err := newServer(config, reader, g)
+	return &Console{listener: listener.New(l, listener.Options{}), guard: g, handler: g.protect(pages), end: end}, nil
+}
+
+// NewPages returns the pages for one user, whose watches end with ctx; end, called before, ends what was begun for them on
+// hosts. Who serves them admits that user alone, by a Door whose forms have csrf.
+func NewPages(ctx context.Context, config Config, csrf string) (pages http.Handler, end func(), err error) {
+	reader, err := watch.Start(ctx, config.Rest, config.Client, config.Namespace)
 	if err != nil {
-		_ = l.Close()
-		return nil, err
+		return nil, nil, err
+	}
+	s, err := newServer(config, reader, csrf)
+	if err != nil {
+		return nil, nil, err
 	}
 	reader.Follow(&corev1.Event{}, &s.timeline)
 	s.heartbeats.Touch = reader.Touch
 	reader.Follow(&coordinationv1.Lease{}, &s.heartbeats)
-	return &Console{listener: listener.New(l, listener.Options{}), guard: g, handler: g.protect(s.routes()), end: s.logs.end}, nil
+	return s.routes(), s.logs.end, nil
 }
 
 // URL opens the console in one browser, once.

@@ -35,7 +35,7 @@ var templates embed.FS
 type server struct {
 	Config
 	reader        *watch.Reader
-	guard         *guard
+	csrf          string
 	templates     *template.Template
 	streams       streams
 	rights        rights
@@ -48,12 +48,12 @@ type server struct {
 	now        func() time.Time
 }
 
-func newServer(config Config, reader *watch.Reader, g *guard) (*server, error) {
+func newServer(config Config, reader *watch.Reader, csrf string) (*server, error) {
 	if config.Explain == nil {
 		config.Explain = func(err error) error { return err }
 	}
 	config.heartbeat = cmp.Or(config.heartbeat, heartbeat)
-	s := &server{Config: config, reader: reader, guard: g, now: time.Now}
+	s := &server{Config: config, reader: reader, csrf: csrf, now: time.Now}
 	var err error
 	if s.templates, err = template.New("").Funcs(s.funcs()).ParseFS(templates, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("parse the pages: %w", err)
@@ -126,22 +126,30 @@ func (s *server) routes() http.Handler {
 			mux.HandleFunc("GET "+livePrefix+p.pattern, func(w http.ResponseWriter, r *http.Request) { s.stream(w, r, p) })
 		}
 	}
-	mux.HandleFunc("POST "+decidePattern, s.decide)
-	mux.HandleFunc("POST "+approvePattern, s.approve)
-	mux.HandleFunc("POST "+logsPattern, s.readLog)
-	mux.HandleFunc("POST "+bulkPattern, s.bulkAct)
-	mux.HandleFunc("POST "+actOnHost, hostActor.act(s))
-	mux.HandleFunc("POST "+actOnCluster, clusterActor.act(s))
+	for pattern, change := range map[string]http.HandlerFunc{
+		decidePattern: s.decide, approvePattern: s.approve, logsPattern: s.readLog, bulkPattern: s.bulkAct, actOnHost: hostActor.act(s), actOnCluster: clusterActor.act(s),
+	} {
+		if s.ReadOnly {
+			change = s.refuseChange
+		}
+		mux.HandleFunc("POST "+pattern, change)
+	}
 	if files, err := fs.Sub(assets, "assets"); err == nil {
 		mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
 	}
 	return mux
 }
 
+func (s *server) refuseChange(w http.ResponseWriter, _ *http.Request) {
+	Refuse(w, http.StatusForbidden, "This console changes nothing: run the command that the page shows, or ask who installed it for --allow-changes.")
+}
+
 // frame is what surrounds a page.
 type frame struct {
 	Title, Tab, Cluster, Namespace string
-	Nav                            nav
+	// User can sign out; empty where the console is the user's own.
+	User, CSRF string
+	Nav        nav
 	// Live is where its stream is; empty for a still page.
 	Live string
 	// Text is what is looked for, and Activity what the events are narrowed by: these forms
@@ -193,7 +201,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, p page, code int
 	if code == http.StatusOK {
 		code = page.code
 	}
-	f := frame{Title: page.title, Tab: p.tab, Cluster: s.Name, Namespace: s.Namespace, Nav: page.nav, Text: r.URL.Query().Get("q"), Activity: eventFilter(r)}
+	f := frame{Title: page.title, Tab: p.tab, Cluster: s.Name, Namespace: s.Namespace, User: s.User, CSRF: s.csrf, Nav: page.nav, Text: r.URL.Query().Get("q"), Activity: eventFilter(r)}
 	if !p.still {
 		query := r.URL.Query()
 		query.Set(haveParam, page.version())
@@ -237,7 +245,10 @@ func (s *server) render(r *http.Request, p page, failure string) *rendered {
 		page.nav.Summary = view.SummaryOf(v.o, v.states)
 		page.title, shown, err = p.load(s, v)
 	}
-	b := body{Title: page.title, Refused: refusals(v.read.Refused), Silent: s.reader.Silent(), CSRF: s.guard.csrf, Failure: failure, Buttons: v.buttons, Content: shown}
+	if s.ReadOnly {
+		v.buttons = nil
+	}
+	b := body{Title: page.title, Refused: refusals(v.read.Refused), Silent: s.reader.Silent(), CSRF: s.csrf, Failure: failure, Buttons: v.buttons, Content: shown}
 	name := p.template
 	if err != nil {
 		page.code, name = statusOf(err), "error"

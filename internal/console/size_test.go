@@ -69,7 +69,7 @@ func rendering(t testing.TB, s *server, o *doctor.Snapshot) (overview, hosts []b
 
 func drawing(t testing.TB) *server {
 	t.Helper()
-	s, err := newServer(Config{}, nil, nil)
+	s, err := newServer(Config{}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -133,6 +133,16 @@ func serve(m ctrl.Manager, name, address string, handler http.Handler, config *t
 	return m.Add(&manager.Server{Name: name, Listener: l, Server: newServer(handler), ShutdownTimeout: ptr.To(shutdownTimeout)})
 }
 
+// ServeTLS adds a server to a manager whose certificate is tls.crt and tls.key of a directory, read again when they change.
+func ServeTLS(m ctrl.Manager, name, address, certDir string, handler http.Handler) error {
+	certificates, err := certwatcher.New(filepath.Join(certDir, "tls.crt"), filepath.Join(certDir, "tls.key"))
+	if err != nil {
+		return fmt.Errorf("read the certificate of the %s endpoint: %w", name, err)
+	}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: certificates.GetCertificate}
+	return errors.Join(m.Add(certificates), serve(m, name, address, handler, config))
+}
+
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second}
 }

@@ -29,7 +29,7 @@ var parts = []part{
 		"internal/throttle", "internal/tracing", "internal/version", "internal/webhook"}},
 	{"sdk", []string{"sdk", "internal/extensionproject", "internal/hookdocs"}},
 	{"lifecycle", []string{"cmd/slipway-lifecycle", "internal/lifecycle"}},
-	{"operators", []string{"cmd/kubectl-slipway", "cmd/slipway-bundle", "internal/change", "internal/cli", "internal/clusters", "internal/console",
+	{"operators", []string{"cmd/kubectl-slipway", "cmd/slipway-bundle", "cmd/slipway-console", "internal/answer", "internal/change", "internal/cli", "internal/clusters", "internal/console",
 		"internal/display", "internal/doctor", "internal/enroll", "internal/management", "internal/provision", "internal/redact", "internal/runs", "internal/snapshot", "internal/status", "internal/support", "internal/text", "internal/upgradecheck"}},
 	{"providerlint", []string{"internal/providercheck"}},
 	{"plane", []string{"plane", "nodebundle", "release"}},

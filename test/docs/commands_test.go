@@ -249,7 +249,7 @@ func programs(t *testing.T) map[string]*command {
 			}
 		}
 	}
-	for _, name := range []string{"slipway host logs", "slipway-agent preflight", "slipway-manager", "slipway-lifecycle"} {
+	for _, name := range []string{"slipway host logs", "slipway-agent preflight", "slipway-manager", "slipway-lifecycle", "slipway-console"} {
 		if found[name] == nil || len(found[name].flags) == 0 {
 			t.Fatalf("the references do not have %s", name)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/run"
 	"github.com/slipway-dev/slipway/internal/bundleserver"
+	"github.com/slipway-dev/slipway/internal/console/team"
 	"github.com/slipway-dev/slipway/internal/controller/agentrelease"
 	"github.com/slipway-dev/slipway/internal/controller/extensionconfig"
 	"github.com/slipway-dev/slipway/internal/controller/host"
@@ -48,6 +49,7 @@ func TestMetricsReference(t *testing.T) {
 	}{
 		{"slipway-manager", slices.Concat(host.Collectors(nil), manager.Collectors(nil), bundleserver.Collectors(), agentrelease.Collectors(), hostmachine.Collectors(nil), hostmachinepool.Collectors(), extensionconfig.Collectors())},
 		{"slipway-lifecycle", slices.Concat(hooks.Collectors(), lifecyclerun.Collectors(nil, clock.RealClock{}))},
+		{"slipway-console", team.Collectors()},
 		{"slipway-manager, slipway-lifecycle", program.WatchCollectors()},
 		{"SDK server", registered(t, func(r *prometheus.Registry) error {
 			_, err := extension.New(extension.Options{Metrics: r})

@@ -135,7 +135,7 @@ func TestProgramsReference(t *testing.T) {
 	page := bytes.NewBufferString("# Flags of the programs\n\nWhat each program prints with `--help`, with a line for each flag, written by `make docs`. " +
 		"The command line `slipway` has [a page of its own](cli.md).\n")
 	var binary string
-	for _, name := range []string{"slipway-agent", "slipway-agent join", "slipway-agent software", "slipway-agent uninstall", "slipway-manager", "slipway-lifecycle", "slipway-bundle"} {
+	for _, name := range []string{"slipway-agent", "slipway-agent join", "slipway-agent software", "slipway-agent uninstall", "slipway-manager", "slipway-lifecycle", "slipway-console", "slipway-bundle"} {
 		program, command, _ := strings.Cut(name, " ")
 		if command == "" {
 			var err error

@@ -42,7 +42,7 @@ func TestNothingIsReplaced(t *testing.T) {
 // TestInstall installs each program that runs on hosts and in pods by its tag.
 func TestInstall(t *testing.T) {
 	o := newOutsider(t)
-	for _, program := range []string{"slipway-agent", "slipway-manager", "slipway-lifecycle"} {
+	for _, program := range []string{"slipway-agent", "slipway-manager", "slipway-lifecycle", "slipway-console"} {
 		o.run("go", "install", rootModule+"/cmd/"+program+"@"+tag)
 		if got := strings.TrimSpace(o.run(o.bin(program), "--version")); got != tag {
 			t.Errorf("%s --version prints %q, want %q", program, got, tag)
