@@ -1,10 +1,6 @@
 package team
 
-import (
-	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // Results of sign-ins.
 const (
@@ -14,21 +10,13 @@ const (
 )
 
 var (
-	// openSessions are those of this process.
-	openSessions atomic.Pointer[sessions]
-
 	signIns = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "slipway_console_sign_ins_total",
 		Help: "Sign-ins at the console by result: succeeded, refused (by the provider, or for what it answered) or failed (the provider or the management cluster did not answer).",
 	}, []string{"result"})
-	sessionCount = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	sessionCount = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "slipway_console_sessions",
 		Help: "Sessions of the console that are open.",
-	}, func() float64 {
-		if s := openSessions.Load(); s != nil {
-			return float64(s.count())
-		}
-		return 0
 	})
 )
 

@@ -61,7 +61,6 @@ func New(ctx context.Context, config *rest.Config, o Options, log logr.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	openSessions.Store(s.sessions)
 	return s, nil
 }
 
@@ -180,7 +179,9 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request) {
 	}
 	signIns.WithLabelValues(succeeded).Inc()
 	s.log.Info("Signed in", "user", who.name, "groups", who.groups, "until", opened.ends)
-	setCookie(w, sessionCookie, s.sessions.add(opened), http.SameSiteStrictMode)
+	name := s.sessions.add(opened)
+	context.AfterFunc(opened.closed, func() { s.sessions.drop(name) })
+	setCookie(w, sessionCookie, name, http.SameSiteStrictMode)
 	console.GoOn(w, begun.next)
 }
 

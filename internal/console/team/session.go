@@ -98,6 +98,7 @@ func (s *sessions) add(opened *session) string {
 	}
 	name := rand.Text()
 	s.open[name] = opened
+	sessionCount.Set(float64(len(s.open)))
 	return name
 }
 
@@ -132,16 +133,9 @@ func (s *sessions) end() {
 func (s *sessions) remove(name string) {
 	if o := s.open[name]; o != nil {
 		delete(s.open, name)
+		sessionCount.Set(float64(len(s.open)))
 		o.close()
 	}
-}
-
-// count is how many are open.
-func (s *sessions) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.end()
-	return len(s.open)
 }
 
 func oldest[T any](all map[string]T, at func(T) time.Time) string {

@@ -467,8 +467,8 @@ func TestSessions(t *testing.T) {
 	if code, body := b.do(http.MethodGet, c.URL+"/hosts?q=a&racks=1", nil, link); code != http.StatusOK || !strings.Contains(body, `value="a"`) {
 		t.Errorf("by a link of a chat: %d, %s", code, body)
 	}
-	if c.sessions.count() != 1 {
-		t.Errorf("%d sessions of one browser", c.sessions.count())
+	if count(c.sessions) != 1 {
+		t.Errorf("%d sessions of one browser", count(c.sessions))
 	}
 	opened := c.sessions.open[cookieOf(t, b)]
 	if code, body := b.do(http.MethodPost, c.URL+"/signout", url.Values{"csrf": {csrf}}, nil); code != http.StatusOK || !strings.Contains(body, "signed out") {
@@ -484,6 +484,12 @@ func TestSessions(t *testing.T) {
 		t.Errorf("after its time: %d", code)
 	}
 	<-opened.closed.Done()
+}
+
+func count(s *sessions) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.open)
 }
 
 func cookieOf(t *testing.T, b *browser) string {
@@ -571,7 +577,7 @@ func TestRefusedSignIns(t *testing.T) {
 			t.Errorf("%d, %s", code, body)
 		}
 	})
-	if n := c.sessions.count(); n != 1 {
+	if n := count(c.sessions); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -657,14 +663,14 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	s.of(first)
 	open("one more", "ann")
-	if !closed["another"] || closed["first"] || s.count() != maxOfUser {
-		t.Errorf("%v, %d", closed, s.count())
+	if !closed["another"] || closed["first"] || count(s) != maxOfUser {
+		t.Errorf("%v, %d", closed, count(s))
 	}
 	for range maxSessions {
 		open("b", rand.Text())
 	}
-	if s.count() != maxSessions || !closed["first"] {
-		t.Errorf("%v, %d", closed, s.count())
+	if count(s) != maxSessions || !closed["first"] {
+		t.Errorf("%v, %d", closed, count(s))
 	}
 	kept := s.await(&attempt{})
 	for range maxAttempts {
