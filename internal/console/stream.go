@@ -33,6 +33,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, p page) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
+	// A server may bound how long it reads a request; this one lasts.
+	_ = control.SetReadDeadline(time.Time{})
 	if _, err := fmt.Fprint(w, ": live\n\n"); err != nil || control.Flush() != nil {
 		return
 	}

@@ -113,11 +113,8 @@ func serveMetrics(m ctrl.Manager, e Endpoints) error {
 	if err != nil {
 		return fmt.Errorf("make the certificate of /metrics: %w", err)
 	}
-	return serve(m, "metrics", e.Metrics, mux, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{pair}})
+	return serve(m, "metrics", e.Metrics, mux, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}})
 }
-
-// protocols of endpoints with TLS.
-var protocols = []string{"h2", "http/1.1"}
 
 // serve adds a server to a manager, without TLS where config is nil.
 func serve(m ctrl.Manager, name, address string, handler http.Handler, config *tls.Config) error {
@@ -139,12 +136,17 @@ func ServeTLS(m ctrl.Manager, name, address, certDir string, handler http.Handle
 	if err != nil {
 		return fmt.Errorf("read the certificate of the %s endpoint: %w", name, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: certificates.GetCertificate}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificates.GetCertificate}
 	return errors.Join(m.Add(certificates), serve(m, name, address, handler, config))
 }
 
+// newServer serves one request of a connection after the other: with HTTP/2 a connection has hundreds of them, each with
+// memory for its header and body.
 func newServer(handler http.Handler) *http.Server {
-	return &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second}
+	return &http.Server{
+		Handler: boundBodies(handler, maxBodies), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 90 * time.Second, MaxHeaderBytes: 64 << 10,
+		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){},
+	}
 }
 
 // webhookServer is upstream's but for the listener.
@@ -175,7 +177,7 @@ func (s *webhookServer) Start(ctx context.Context) error {
 	}
 	watching := make(chan error, 1)
 	go func() { watching <- certificates.Start(ctx) }()
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: protocols, GetCertificate: certificates.GetCertificate}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificates.GetCertificate}
 	server := &manager.Server{Name: "webhooks", Listener: listener.NewTLS(l, config, listener.Options{}), Server: newServer(s.options.WebhookMux), ShutdownTimeout: ptr.To(time.Minute)}
 	s.started.Store(true)
 	err = server.Start(ctx)

@@ -14,7 +14,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -79,6 +82,108 @@ func TestEndpointsLimitConnections(t *testing.T) {
 	}
 }
 
+// TestEndpointsBoundWhatTheyRead holds that a connection has one request at a time, and that neither a body without an
+// end nor many that wait for their rest take the memory from others: those that sent most end.
+func TestEndpointsBoundWhatTheyRead(t *testing.T) {
+	e := endpoints(t)
+	webhooks := net.JoinHostPort(e.WebhookHost, fmt.Sprint(e.WebhookPort))
+	for _, address := range []string{e.Metrics, webhooks} {
+		c, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}}).DialContext(t.Context(), "tcp", address) //nolint:gosec // the certificate is not the point
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.(*tls.Conn).ConnectionState().NegotiatedProtocol; got != "http/1.1" {
+			t.Errorf("%s speaks %s", address, got)
+		}
+		_ = c.Close()
+	}
+	send := func(length, bytes int64) (net.Conn, int64, error) {
+		c, err := connect(t, webhooks, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(c, "POST /read HTTP/1.1\r\nHost: manager\r\nContent-Length: %d\r\n\r\n", length); err != nil {
+			t.Fatal(err)
+		}
+		sent, err := io.CopyN(c, zeros{}, bytes)
+		return c, sent, err
+	}
+	modest, _, err := send(2<<10, 1<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, sent, err := send(1<<40, 2*maxBodies); err == nil {
+		t.Errorf("a request of %d MiB is read", sent>>20)
+	}
+	for range 3 {
+		if _, _, err := send(1<<40, maxBodies/2); err != nil {
+			break // it sent most
+		}
+	}
+	if _, err := modest.Write(make([]byte, 1<<10)); err != nil {
+		t.Error(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(modest), nil)
+	if err != nil {
+		t.Fatalf("one that sent little was ended: %v", err)
+	}
+	if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+		t.Errorf("%s, %v", response.Status, err)
+	}
+}
+
+// zeros has no end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// TestBodyHasAnEnd has a client send a byte of a body now and then.
+func TestBodyHasAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client, accepted := net.Pipe()
+		server := newServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(&once{conn: accepted, closed: make(chan struct{})}) }()
+		go func() { _, _ = io.Copy(io.Discard, client) }()
+		began := time.Now()
+		_, err := io.WriteString(client, "POST / HTTP/1.1\r\nHost: manager\r\nContent-Length: 1000\r\n\r\n")
+		for err == nil && time.Since(began) < time.Hour {
+			time.Sleep(time.Second)
+			_, err = client.Write([]byte{0})
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("it was read for %s", took)
+		}
+		if err := errors.Join(client.Close(), server.Close()); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
+}
+
+// once is a listener of one connection.
+type once struct {
+	conn   net.Conn
+	closed chan struct{}
+	close  sync.Once
+}
+
+func (l *once) Accept() (net.Conn, error) {
+	if c := l.conn; c != nil {
+		l.conn = nil
+		return c, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *once) Close() error {
+	l.close.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (*once) Addr() net.Addr { return &net.TCPAddr{} }
+
 // endpoints runs a manager, which needs no API server but for who is authorized.
 func endpoints(t *testing.T) Endpoints {
 	t.Helper()
@@ -94,6 +199,11 @@ func endpoints(t *testing.T) Endpoints {
 	if err := errors.Join(err, m.AddReadyzCheck("ping", healthz.Ping), m.AddReadyzCheck("webhooks", m.GetWebhookServer().StartedChecker())); err != nil {
 		t.Fatal(err)
 	}
+	m.GetWebhookServer().Register("/read", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
+	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Start(ctx) }()
