@@ -40,7 +40,7 @@ var timed = map[string]struct {
 	"internal/controller/agentrelease/manager_test.go":            {1, "nothing is written at rest; deep"},
 	"internal/controller/hostmachine/race_test.go":                {1, "answers that arrive late"},
 	"internal/controller/hostmachinepool/bootstrapconfig_test.go": {2, "the API server tells times in whole seconds"},
-	"internal/hostbundle/registry/drip_test.go":                   {1, "in a bubble of its callers"},
+	"internal/hostbundle/registry/drip_test.go":                   {2, "in a bubble of its callers"},
 	"internal/lifecycle/hooks/latency_test.go":                    {2, "measures, in the deep suite"},
 	"internal/lifecycle/engine/queue_test.go":                     {2, "a fault of upstream's, provoked; too late is no failure"},
 	"internal/lifecycle/step/export_test.go":                      {1, "others come meanwhile"},

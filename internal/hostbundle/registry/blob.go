@@ -21,18 +21,20 @@ func (r *server) Blob(ctx context.Context, s hostbundle.Staging, d ocispec.Descr
 		return nil
 	}
 	r.busy = 0
+	most := s.Have(d) // what comes for a second time is no progress
 	var damaged bool
 	return r.patiently(ctx, func(ctx context.Context) error {
 		begun := s.Have(d)
 		err := r.fetch(ctx, s, d, progress)
 		var own *hostbundle.Error
-		switch {
+		switch have := s.Have(d); {
 		case err == nil || ctx.Err() != nil:
 			return err
 		case errors.As(err, &own) && begun > 0 && !damaged:
-			damaged = true
+			damaged, most = true, 0
 			return &againError{err: err, progress: true}
-		case s.Have(d)-begun >= piece(d):
+		case have-most >= piece(d):
+			most = have
 			return &againError{err: err, progress: true}
 		}
 		return err

@@ -15,7 +15,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -176,7 +175,7 @@ func (s safe) RoundTrip(r *http.Request) (*http.Response, error) {
 			Err: fmt.Errorf("%s is not https, and plain HTTP is for this machine's own loopback", r.URL.Redacted())}
 	}
 	response, err := s.RoundTripper.RoundTrip(r)
-	if left, ok := r.Context().Value(budgetKey{}).(*atomic.Int64); ok && err == nil {
+	if left, ok := r.Context().Value(budgetKey{}).(*budget); ok && err == nil {
 		response.Body = metered{response.Body, left}
 	}
 	return response, err
