@@ -69,7 +69,7 @@ func (u *Updater) prepare(ctx context.Context, o Order, r *Record, ordered <-cha
 	return nil
 }
 
-func (u *Updater) fetch(ctx context.Context, o Order) error {
+func (u *Updater) fetch(ctx context.Context, o Order) (err error) {
 	index, err := digest.Parse(o.ReleaseDigest)
 	if err != nil {
 		return fmt.Errorf("the digest that is ordered, %q: %w", o.ReleaseDigest, err)
@@ -86,6 +86,11 @@ func (u *Updater) fetch(ctx context.Context, o Order) error {
 		return err
 	}
 	s := staging(u.options.StateDir)
+	defer func() {
+		if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			err = errors.Join(err, s.Remove()) // the journal needs the room
+		}
+	}()
 	b, sources, err := software.Stage(ctx, s, software.Wanted{Version: hostbundle.AgentTag(o.Version), Index: index}, keys, sources)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/software"
+	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/hostbundle"
 )
 
@@ -66,6 +68,21 @@ func TestFetchIsTriedAgain(t *testing.T) {
 			must(t, os.MkdirAll(w.part()+"/x", 0o755))
 			return func() { must(t, os.RemoveAll(w.part())) }
 		}, "slipway-agent.next.part"},
+		"the disk fills": {func(w *world) func() {
+			at := staging(w.options.StateDir).Dir
+			restore := durable.Intercept(at, func(effect durable.Effect, path string) error {
+				if effect == durable.Sync {
+					return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
+				}
+				return nil
+			})
+			return func() {
+				restore()
+				if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
+					t.Errorf("what was fetched still takes room: %v", err)
+				}
+			}
+		}, "no space left"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, good)

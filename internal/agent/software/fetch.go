@@ -55,13 +55,13 @@ func (h *Host) Fetch(ctx context.Context, want Wanted, keys hostbundle.PublicKey
 	return version, err
 }
 
-// hopeless says that what was fetched is of no use before somebody changes something: the
-// host stays as it was.
+// hopeless says that what was fetched is of no use before somebody changes something, or takes the
+// room that others lack on a full disk: the host stays as it was.
 func hopeless(err error) bool {
 	var host *Error
 	var bundle *hostbundle.Error
 	if errors.As(err, &host) {
-		return slices.Contains([]Reason{ReasonForeign, ReasonChanged, ReasonOtherBundle}, host.Reason)
+		return slices.Contains([]Reason{ReasonForeign, ReasonChanged, ReasonOtherBundle, ReasonNoSpace}, host.Reason)
 	}
 	return errors.As(err, &bundle) && !slices.Contains([]hostbundle.Reason{hostbundle.ReasonUnreachable, hostbundle.ReasonDenied, hostbundle.ReasonCorrupt}, bundle.Reason)
 }

@@ -3,8 +3,10 @@ package software
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -242,6 +244,22 @@ func TestFullDisk(t *testing.T) {
 		t.Cleanup(func() { _ = unix.Unmount(h.Root.Path("/var/lib"), unix.MNT_DETACH) })
 		if _, err := h.Fetch(t.Context(), Wanted{Version: newer}, hostbundle.PublicKeys{}, unasked{t: t}); reason(err) != ReasonNoSpace {
 			t.Errorf("want %s, got %v", ReasonNoSpace, err)
+		}
+	})
+	t.Run("while it is fetched", func(t *testing.T) {
+		dir, _ := layout(t, runtime.GOARCH)
+		h := &Host{Root: hostRoot(t)}
+		defer durable.Intercept(h.Root.Path(staging), func(effect durable.Effect, path string) error {
+			if effect == durable.Sync {
+				return &os.PathError{Op: "write", Path: path, Err: syscall.ENOSPC}
+			}
+			return nil
+		})()
+		if _, err := h.Fetch(t.Context(), Wanted{Version: newer}, keysOf(t, dir), sourceOf(t, dir)); reason(err) != ReasonNoSpace {
+			t.Errorf("want %s, got %v", ReasonNoSpace, err)
+		}
+		if _, err := os.Stat(h.Root.Path(staging)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("what was fetched still takes room: %v", err)
 		}
 	})
 	t.Run("in mid write", func(t *testing.T) {
