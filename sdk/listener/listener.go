@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"log"
 	"net"
@@ -37,8 +38,9 @@ func New(inner net.Listener, o Options) net.Listener { return newListener(inner,
 
 // NewTLS returns a listener whose connections are *tls.Conn after a handshake with config, for Serve of an
 // http.Server; config.NextProtos names the protocols, as for tls.NewListener. It owns inner. A connection is
-// identified by its client's certificate when config verifies it (see tls.ClientAuthType); otherwise it stays
-// anonymous until a handler calls Identify. HandshakeTimeout limits a handshake.
+// identified by the issuer and subject of its client's certificate, or by a certificate without a subject, when config
+// verifies it (see tls.ClientAuthType); otherwise it stays anonymous until a handler calls Identify. HandshakeTimeout
+// limits a handshake.
 func NewTLS(inner net.Listener, config *tls.Config, o Options) net.Listener {
 	l := &tlsListener{listener: newListener(inner, o), config: config, log: o.ErrorLog, accepted: make(chan accepted)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -169,8 +171,7 @@ func (l *tlsListener) shakeHands(c *conn) {
 		return
 	}
 	if chains := secure.ConnectionState().VerifiedChains; len(chains) > 0 {
-		sum := sha256.Sum256(chains[0][0].Raw)
-		l.identify(c, "certificate "+string(sum[:]))
+		l.identify(c, holder(chains[0][0]))
 	}
 	select {
 	case l.accepted <- accepted{conn: secure}:
@@ -178,6 +179,15 @@ func (l *tlsListener) shakeHands(c *conn) {
 	case <-l.ctx.Done():
 		_ = c.Close()
 	}
+}
+
+// holder is who has a certificate: a client may have as many of one subject as its CA signs.
+func holder(c *x509.Certificate) string {
+	if len(c.Subject.Names) > 0 {
+		return "subject " + string(c.RawIssuer) + string(c.RawSubject)
+	}
+	sum := sha256.Sum256(c.Raw)
+	return "certificate " + string(sum[:])
 }
 
 // failed closes a connection after its handshake and logs why. One that was closed for another connection, or with

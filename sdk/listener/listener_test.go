@@ -82,6 +82,31 @@ func TestIdentitiesShare(t *testing.T) {
 	})
 }
 
+// TestManyCertificatesAreOneClient holds that a client gets no more by asking its CA for one certificate after the other.
+// One without a subject counts for itself.
+func TestManyCertificatesAreOneClient(t *testing.T) {
+	for name, test := range map[string]struct {
+		greedy string
+		stays  bool
+	}{"of one subject": {"greedy", true}, "without a subject": {"", false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, Options{Anonymous: 2, Identified: 3}, tls.RequireAndVerifyClientCert)
+				modest := f.connect("192.0.2.1:1", f.ca.sign("modest"))
+				for range 4 {
+					time.Sleep(time.Millisecond)
+					f.connect("192.0.2.2:1", f.ca.sign(test.greedy))
+				}
+				if test.stays {
+					f.echoes(modest)
+				} else {
+					f.closed(modest)
+				}
+			})
+		})
+	}
+}
+
 // TestOnlyVerifiedCertificatesIdentify holds that a certificate which nobody verified, as any client can make one,
 // counts for nothing.
 func TestOnlyVerifiedCertificatesIdentify(t *testing.T) {
