@@ -123,6 +123,14 @@ func TestTheGuardIsTheEnginesAlone(t *testing.T) {
 	if err := patch(env.Client, removed); !apierrors.IsForbidden(err) {
 		t.Errorf("an administrator removes the guard: %v", err)
 	}
+	// A tenant gives ServiceAccounts of the namespace the names and rights of its choice.
+	namesake := user(t, name, "system:serviceaccount:"+name+":slipway-lifecycle", allow("", "namespaces", "get", "patch"))
+	if err := patch(namesake, `{"metadata":{"annotations":{`+unused+`:"2026-03-01T00:00:00Z"}}}`); err != nil {
+		t.Errorf("it may not patch its Namespace: %v", err)
+	}
+	if err := patch(namesake, removed); !apierrors.IsForbidden(err) {
+		t.Errorf("a ServiceAccount of the same name removes the guard: %v", err)
+	}
 	namespace := &corev1.Namespace{}
 	if err := env.Client.Get(t.Context(), client.ObjectKey{Name: name}, namespace); err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;patch
-// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=list
+// +kubebuilder:rbac:groups=lifecycle.slipway.dev,resources=lifecyclepolicies,verbs=list;unguard
 
 // guardReleaseDelay is how long DeletionGuardLabel stays after the last policy that needs it.
 // A policy that the webhook admitted just before is stored by then: the API server ends a
