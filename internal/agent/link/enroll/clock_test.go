@@ -32,3 +32,30 @@ func TestClockThatWasWrongAtTheStart(t *testing.T) {
 		t.Errorf("after a restart: %v", err)
 	}
 }
+
+// A clock that nothing sets, years off as without a battery, costs no enrollment: what has ended is for the
+// management cluster to say.
+func TestClockThatStaysWrong(t *testing.T) {
+	for name, years := range map[string]int{"ahead": 2, "behind": -30} {
+		t.Run(name, func(t *testing.T) {
+			s := newSigner(t)
+			e := enroller(t, s)
+			e.Now = func() time.Time { return time.Now().AddDate(years, 0, 0) }
+			session := enroll(t, e)
+			if err := os.Remove(e.BootstrapKubeconfig); err != nil {
+				t.Fatal(err)
+			}
+			for days := 1; days < 4; days++ {
+				passed := time.Duration(days) * 30 * time.Hour
+				s.mu.Lock()
+				s.now = func() time.Time { return time.Now().Add(passed) }
+				s.mu.Unlock()
+				e.Now = func() time.Time { return s.now().AddDate(years, 0, 0) }
+				if err := session.renew(t.Context(), true); err != nil || !session.Expires().After(s.now()) {
+					t.Fatalf("after %s the agent has no certificate to work with (it ended at %s): %v", passed, session.Expires(), err)
+				}
+				session = enroll(t, e)
+			}
+		})
+	}
+}
