@@ -56,7 +56,7 @@ func (s healthServer) serve(ctx context.Context, address string) error {
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if path, isUnix := strings.CutPrefix(address, "unix:"); isUnix {
-		defer func() { _ = durable.RemoveIn("", path) }()
+		defer func() { _ = durable.WithParent("", path, removeStaleSocket) }() // nobody answers at it any more
 	}
 	if err := server.Serve(listener.New(l, healthConnections)); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -76,7 +76,7 @@ func listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // serve removes it: by its path it may be another one by then
+	l.SetUnlinkOnClose(false) // serve removes it: by its path it may be something else by then
 	return l, nil
 }
 
@@ -90,8 +90,8 @@ func removeStaleSocket(in *durable.Dir, name string) error {
 	if err != nil {
 		return err
 	}
-	if info.Mode().Type() != os.ModeSocket {
-		return fmt.Errorf("%s is not a socket; remove it or set another healthAddress in the agent's configuration", path)
+	if stat, ok := info.Sys().(*syscall.Stat_t); info.Mode().Type() != os.ModeSocket || !ok || int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("%s is not a socket of this user; remove it or set another healthAddress in the agent's configuration", path)
 	}
 	connection, err := net.Dial("unix", path)
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -165,6 +166,18 @@ func TestHealthRemovesNothingElse(t *testing.T) {
 			}
 			return err
 		},
+		"a dead socket of another user": func(path string) error {
+			if os.Geteuid() != 0 {
+				rights.Skip(t, "needs root")
+			}
+			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+			if err != nil {
+				return err
+			}
+			l.SetUnlinkOnClose(false)
+			return errors.Join(l.Close(), os.Chown(path, 12345, 12345))
+		},
+		"a pipe": func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"a socket of another kind": func(path string) error {
 			l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 			if err == nil {
@@ -188,6 +201,28 @@ func TestHealthRemovesNothingElse(t *testing.T) {
 			}
 			if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) {
 				t.Errorf("it is gone: %v", err)
+			}
+			// as if it had taken the place of the agent's own
+			path = filepath.Join(t.TempDir(), "s")
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- healthServer{}.serve(ctx, "unix:"+path) }()
+			poll.Until(t, "it serves", func() error {
+				c, err := net.Dial("unix", path)
+				if err == nil {
+					err = c.Close()
+				}
+				return err
+			})
+			if err := errors.Join(os.Remove(path), put(path)); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(path); err != nil {
+				t.Errorf("the end of the agent removed it: %v", err)
 			}
 		})
 	}
