@@ -127,14 +127,15 @@ func TestNewRefuses(t *testing.T) {
 		"larger than a /108": func(o *clusters.Options) {
 			o.PodCIDR, o.ServiceCIDR = "10.0.0.0/8,fd00:1::/56", "10.96.0.0/16,fd00:2::/64"
 		},
-		"--endpoint: 192.0.2.100 is not":  func(o *clusters.Options) { o.PodCIDR = "fd00:1::/56" },
-		"--endpoint: 2001:db8::1 is not":  func(o *clusters.Options) { o.Endpoint, o.PodCIDR = "2001:db8::1", "10.0.0.0/8" },
-		"--pod-cidr: 10.0.0.0/8":          func(o *clusters.Options) { o.PodCIDR, o.Network.Flannel = "10.0.0.0/8", true },
-		`--set: "a"`:                      func(o *clusters.Options) { o.Variables = []string{"a"} },
-		`--set: "a={"`:                    func(o *clusters.Options) { o.Variables = []string{"a={"} },
-		"--set: a is given twice":         func(o *clusters.Options) { o.Variables = []string{"a=1", "a=2"} },
-		"controlPlaneEndpointHost":        func(o *clusters.Options) { o.Variables = []string{"controlPlaneEndpointHost=x"} },
-		"--cni: the manifest has 2000000": func(o *clusters.Options) { o.Network.Manifest = make([]byte, 2_000_000) },
+		"--endpoint: 192.0.2.100:10259: kube-scheduler": func(o *clusters.Options) { o.Endpoint, o.Variables = "192.0.2.100:10259", nil },
+		"--endpoint: 192.0.2.100 is not":                func(o *clusters.Options) { o.PodCIDR = "fd00:1::/56" },
+		"--endpoint: 2001:db8::1 is not":                func(o *clusters.Options) { o.Endpoint, o.PodCIDR = "2001:db8::1", "10.0.0.0/8" },
+		"--pod-cidr: 10.0.0.0/8":                        func(o *clusters.Options) { o.PodCIDR, o.Network.Flannel = "10.0.0.0/8", true },
+		`--set: "a"`:                                    func(o *clusters.Options) { o.Variables = []string{"a"} },
+		`--set: "a={"`:                                  func(o *clusters.Options) { o.Variables = []string{"a={"} },
+		"--set: a is given twice":                       func(o *clusters.Options) { o.Variables = []string{"a=1", "a=2"} },
+		"controlPlaneEndpointHost":                      func(o *clusters.Options) { o.Variables = []string{"controlPlaneEndpointHost=x"} },
+		"--cni: the manifest has 2000000":               func(o *clusters.Options) { o.Network.Manifest = make([]byte, 2_000_000) },
 	} {
 		o := options()
 		change(&o)

@@ -19,6 +19,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
 const (
@@ -274,6 +276,9 @@ func variables(endpoint string, others []string) ([]clusterv1.ClusterVariable, e
 	}
 	values := map[string]any{"controlPlaneEndpointHost": host}
 	names := []string{"controlPlaneEndpointHost"}
+	if why := hosts.RefusePort(int32(port)); why != "" && !slices.Contains(others, "endpointType=External") {
+		return nil, invalid("--endpoint", "%s: %s", endpoint, why)
+	}
 	if port > 0 {
 		names, values["controlPlaneEndpointPort"] = append(names, "controlPlaneEndpointPort"), port
 	}

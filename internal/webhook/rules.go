@@ -73,15 +73,19 @@ func validateAdoption(m *infrav1.HostMachine, path *field.Path) field.ErrorList 
 // validateEndpoint checks an endpoint that is set; a controller's condition tells
 // about one that is missing.
 func validateEndpoint(spec infrav1.HostClusterSpec, path *field.Path) field.ErrorList {
-	address := spec.ControlPlaneEndpoint.Host
-	if address == "" || spec.Endpoint.Type == infrav1.EndpointExternal {
+	endpoint, path := spec.ControlPlaneEndpoint, path.Child("controlPlaneEndpoint")
+	if spec.Endpoint.Type == infrav1.EndpointExternal {
 		return nil
 	}
-	if _, err := netip.ParseAddr(address); err != nil {
-		return field.ErrorList{field.Invalid(path.Child("controlPlaneEndpoint", "host"), address,
-			"must be an IP address with endpoint type HostVIP; for a DNS name set spec.endpoint.type to External")}
+	var errs field.ErrorList
+	if _, err := netip.ParseAddr(endpoint.Host); err != nil && endpoint.Host != "" {
+		errs = append(errs, field.Invalid(path.Child("host"), endpoint.Host,
+			"must be an IP address with endpoint type HostVIP; for a DNS name set spec.endpoint.type to External"))
 	}
-	return nil
+	if why := host.RefusePort(endpoint.Port); why != "" {
+		errs = append(errs, field.Invalid(path.Child("port"), endpoint.Port, why))
+	}
+	return errs
 }
 
 // validateImmutable refuses a change of a template. Cluster API rotates templates

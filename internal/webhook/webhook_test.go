@@ -38,6 +38,11 @@ func TestCreate(t *testing.T) {
 	endpoint := func(host string, kind infrav1.EndpointType) infrav1.HostClusterSpec {
 		return infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: host}, Endpoint: infrav1.EndpointSpec{Type: kind}}
 	}
+	at := func(port int32, kind infrav1.EndpointType) infrav1.HostClusterSpec {
+		spec := endpoint("10.0.0.1", kind)
+		spec.ControlPlaneEndpoint.Port = port
+		return spec
+	}
 	labelled := func(keys ...infrav1.HostLabelKey) *infrav1.HostMachinePool {
 		pool := &infrav1.HostMachinePool{}
 		pool.Spec.NodeLabels = keys
@@ -54,11 +59,17 @@ func TestCreate(t *testing.T) {
 		"HostCluster, type unset":         {&infrav1.HostCluster{Spec: endpoint("api.example", "")}, "must be an IP address"},
 		"HostCluster, external name":      {&infrav1.HostCluster{Spec: endpoint("api.example", infrav1.EndpointExternal)}, ""},
 		"HostClusterTemplate, name":       {&infrav1.HostClusterTemplate{Spec: infrav1.HostClusterTemplateSpec{Template: infrav1.HostClusterTemplateResource{Spec: endpoint("api.example", "")}}}, "spec.template.spec.controlPlaneEndpoint.host"},
-		"HostMachine":                     {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("ssd")}}}, ""},
-		"HostMachine, bad selector":       {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("not a value")}}}, "spec.hostSelector.matchLabels"},
-		"HostMachine, bad preference":     {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: preferred}}, "spec.preferred[0].hostSelector"},
-		"HostMachine, size":               {&infrav1.HostMachine{Spec: sized("cpu", "8")}, ""},
-		"HostMachine, no size":            {&infrav1.HostMachine{Spec: sized("memory", "0")}, "spec.minCapacity[memory]: Invalid value: \"0\": must be more than 0"},
+		"HostCluster, port of a kubelet":  {&infrav1.HostCluster{Spec: at(10250, "")}, "spec.controlPlaneEndpoint.port: Invalid value: 10250: the kubelet of each control-plane host listens at 10250"},
+		"HostCluster, port of etcd alone": {&infrav1.HostCluster{Spec: infrav1.HostClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Port: 2379}}}, "etcd of each control-plane host"},
+		"HostCluster, external port":      {&infrav1.HostCluster{Spec: at(10250, infrav1.EndpointExternal)}, ""},
+		"HostCluster, another port":       {&infrav1.HostCluster{Spec: at(8443, "")}, ""},
+		"HostClusterTemplate, port of a controller manager": {&infrav1.HostClusterTemplate{Spec: infrav1.HostClusterTemplateSpec{Template: infrav1.HostClusterTemplateResource{Spec: at(10257, "")}}},
+			"spec.template.spec.controlPlaneEndpoint.port: Invalid value: 10257: kube-controller-manager of each"},
+		"HostMachine":                 {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("ssd")}}}, ""},
+		"HostMachine, bad selector":   {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: infrav1.Placement{HostSelector: selector("not a value")}}}, "spec.hostSelector.matchLabels"},
+		"HostMachine, bad preference": {&infrav1.HostMachine{Spec: infrav1.HostMachineSpec{Placement: preferred}}, "spec.preferred[0].hostSelector"},
+		"HostMachine, size":           {&infrav1.HostMachine{Spec: sized("cpu", "8")}, ""},
+		"HostMachine, no size":        {&infrav1.HostMachine{Spec: sized("memory", "0")}, "spec.minCapacity[memory]: Invalid value: \"0\": must be more than 0"},
 		"HostMachine, size of what no host tells": {&infrav1.HostMachine{Spec: sized("nvidia.com/gpu", "1")},
 			"spec.minCapacity: Invalid value: only cpu, memory and ephemeral-storage are known of a host; select other hardware by spec.hostSelector"},
 		"HostMachinePool, labels of Nodes": {labelled("rack", "hardware.infrastructure.slipway.dev/gpu-nvidia", "node.kubernetes.io/instance-type", "mykubernetes.io/x"), ""},

@@ -75,7 +75,7 @@ var rules = []rule{
 	{folder: "internal/lifecycle/policy", may: []string{"api", "internal/lifecycle/expression", "internal/lifecycle/rights", "internal/lifecycle/run", "internal/lifecycle/plan", "internal/lifecycle/step", "internal/reconciler"}},
 	{folder: "internal/lifecycle", may: []string{"api", "sdk", "internal/version", "internal/program", "internal/reconciler", "internal/tracing"}, never: []string{"k8s.io/kubernetes"}},
 	// What commands show and do; the plane uses it, too.
-	{folder: "internal/clusters", may: []string{"templates"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/clusters", may: []string{"internal/host", "templates"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/enroll", may: []string{"api"}},
 	{folder: "internal/extensionproject", may: []string{"sdk"}, never: []string{"k8s.io/client-go"}},
 	{folder: "internal/hookdocs", may: []string{"internal/version", "sdk"}},

@@ -69,6 +69,9 @@ func checkEndpoint(spec infrav1.HostClusterSpec) *problem {
 		return &problem{infrav1.HostClusterEndpointInvalidReason, fmt.Sprintf("spec.controlPlaneEndpoint.host %q is not an IP address: with endpoint type HostVIP "+
 			"the hosts hold it; create the Cluster anew with an IP address, or with spec.endpoint.type External", address)}
 	}
+	if why := host.RefusePort(spec.ControlPlaneEndpoint.Port); why != "" {
+		return &problem{infrav1.HostClusterEndpointInvalidReason, "spec.controlPlaneEndpoint.port: " + why + "; create the Cluster anew"}
+	}
 	return nil
 }
 

@@ -50,6 +50,8 @@ func TestEndpointIsCompleted(t *testing.T) {
 		"a host's second":           {spec: endpoint("fd00:0::5", 1), want: endpoint("fd00:0::5", 1), reason: infrav1.HostClusterEndpointOfHostReason, says: "fd00:0::5"},
 		"a host's, provisioned":     {spec: endpoint("10.0.0.5", 1), want: endpoint("10.0.0.5", 1), provisioned: true},
 		"a host's, of a balancer":   {spec: endpoint("10.0.0.5", 1), kind: external, want: endpoint("10.0.0.5", 1)},
+		"the Cluster's, of etcd":    {spec: endpoint("10.0.0.1", 0), cluster: endpoint("10.0.0.1", 2380), want: endpoint("10.0.0.1", 2380), reason: infrav1.HostClusterEndpointInvalidReason, says: "etcd of each control-plane host listens at 2380"},
+		"etcd's, of a balancer":     {spec: endpoint("10.0.0.1", 2380), kind: external, want: endpoint("10.0.0.1", 2380)},
 		"loopback":                  {spec: endpoint("127.0.0.1", 1), want: endpoint("127.0.0.1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
 		"IPv4 loopback in IPv6":     {spec: endpoint("::ffff:127.0.0.1", 1), want: endpoint("::ffff:127.0.0.1", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
 		"link-local":                {spec: endpoint("fe80::1%eth0", 1), want: endpoint("fe80::1%eth0", 1), reason: infrav1.HostClusterEndpointInvalidReason, says: "no other machine"},
