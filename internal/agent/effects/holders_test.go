@@ -647,6 +647,9 @@ func TestNeverTwoHoldersWithUsersCommands(t *testing.T) {
 	t.Logf("%d hosts joined", joined)
 }
 
+// Seal implements vip.Server.
+func (*peer) Seal(message string) string { return "sealed: " + message }
+
 // Serves implements vip.Server.
 func (*peer) Serves(context.Context, uint16) error { return nil }
 

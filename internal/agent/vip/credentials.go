@@ -5,9 +5,12 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -91,6 +94,21 @@ func (s *LocalServer) narrow(server *rest.Config, f files) (*rest.Config, error)
 	config := rest.CopyConfig(server)
 	config.CertData, config.KeyData, err = sign(authorities[0], signer, s.Now())
 	return config, err
+}
+
+// Seal implements vip.Server. Each control-plane host has the key of the cluster's authority, and nobody else.
+func (s *LocalServer) Seal(message string) string {
+	key, err := keyutil.PrivateKeyFromFile(s.Root.Path(signingKey))
+	if err != nil {
+		return ""
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return ""
+	}
+	own := hmac.New(sha256.New, der)
+	own.Write([]byte(LeaseNamespace + "/" + LeaseName + "\n" + message))
+	return hex.EncodeToString(own.Sum(nil))
 }
 
 // admin adds the credential of the cluster's administrator.

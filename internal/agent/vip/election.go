@@ -2,6 +2,7 @@ package vip
 
 import (
 	"context"
+	"crypto/hmac"
 	"fmt"
 	"math"
 	"slices"
@@ -107,6 +108,7 @@ func (k *Keeper) claim(ctx context.Context) error {
 	if !k.mine(lease) {
 		lease.Spec.HolderIdentity, lease.Spec.AcquireTime = &k.candidate.Identity, &now
 		lease.Spec.LeaseTransitions = ptr.To(min(ptr.Deref(lease.Spec.LeaseTransitions, 0), math.MaxInt32-1) + 1)
+		delete(lease.Annotations, givenBackAnnotation)
 	}
 	lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = &now, ptr.To(int32(LeaseDuration/time.Second))
 	k.wrote(now)
@@ -131,6 +133,7 @@ func (k *Keeper) release(ctx context.Context) {
 	defer cancel()
 	lease := k.seen.DeepCopy()
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = nil, nil, ptr.To(givenBack)
+	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, givenBackAnnotation, k.Server.Seal(endOfTerm(lease)))
 	if stored, err := k.Server.UpdateLease(ctx, lease); err == nil {
 		k.observe(stored)
 	}
@@ -148,7 +151,10 @@ func (k *Keeper) observe(lease *coordinationv1.Lease) {
 	if k.seen == nil || k.seen.ResourceVersion != lease.ResourceVersion || k.seen.UID != lease.UID {
 		k.since = k.Now()
 	}
-	k.seen = lease
+	if k.seen == nil || k.seen.UID != lease.UID {
+		k.known, k.term = k.Now(), 0
+	}
+	k.seen, k.term = lease, max(k.term, ptr.Deref(lease.Spec.LeaseTransitions, 0))
 }
 
 // renewal is one that this host sent: its time in the Lease, and when that was by the clock of this host.
@@ -192,7 +198,7 @@ func (k *Keeper) free(lease *coordinationv1.Lease) bool {
 		return true
 	case k.candidate.Leaving && holder != k.candidate.Identity:
 		return false
-	case holder == "" && (k.initial || gaveBack(lease)):
+	case holder == "" && (k.initial || k.gaveBack(lease)):
 		return true
 	}
 	// One that somebody deleted, emptied or wrote this host's name into does not say that the
@@ -200,13 +206,28 @@ func (k *Keeper) free(lease *coordinationv1.Lease) bool {
 	return k.expired(lease)
 }
 
-// givenBack is the leaseDurationSeconds of a Lease that its host gave back, as client-go has it.
-const givenBack int32 = 1
+const (
+	// givenBack is the leaseDurationSeconds of a Lease that its host gave back, as client-go has it.
+	givenBack int32 = 1
+	// givenBackAnnotation has the seal of the host that gave the Lease back.
+	givenBackAnnotation = "infrastructure.slipway.dev/given-back"
+)
+
+// endOfTerm is what a host seals when it gives the Lease back: a term has one end.
+func endOfTerm(lease *coordinationv1.Lease) string {
+	return fmt.Sprintf("%s\n%d\n%d", lease.UID, ptr.Deref(lease.Spec.LeaseTransitions, 0), ptr.Deref(lease.Spec.AcquireTime, metav1.MicroTime{}).UnixMicro())
+}
 
 // gaveBack reports whether the elected host removed the address before it emptied the Lease. Who empties one by
-// hand leaves its duration.
-func gaveBack(lease *coordinationv1.Lease) bool {
-	return lease.Spec.AcquireTime != nil && lease.Spec.RenewTime == nil && ptr.Deref(lease.Spec.LeaseDurationSeconds, 0) == givenBack
+// hand cannot seal it, and has no seal but those of earlier terms, which this host has seen end unless it has just begun
+// to look.
+func (k *Keeper) gaveBack(lease *coordinationv1.Lease) bool {
+	if lease.Spec.AcquireTime == nil || lease.Spec.RenewTime != nil || ptr.Deref(lease.Spec.LeaseDurationSeconds, 0) != givenBack ||
+		ptr.Deref(lease.Spec.LeaseTransitions, 0) < k.term || k.Now().Sub(k.known) < LeaseDuration {
+		return false
+	}
+	seal := k.Server.Seal(endOfTerm(lease))
+	return seal != "" && hmac.Equal([]byte(seal), []byte(lease.Annotations[givenBackAnnotation]))
 }
 
 func (k *Keeper) expired(lease *coordinationv1.Lease) bool {

@@ -56,6 +56,8 @@ type Server interface {
 	Lease(ctx context.Context) (*coordinationv1.Lease, error)
 	// UpdateLease fails with a conflict when the Lease has changed meanwhile.
 	UpdateLease(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
+	// Seal returns what only a control-plane host can make of a message, the same on each; empty on a host that cannot.
+	Seal(message string) string
 	// Serves returns a *PortError unless this host's API server answers at the port, and
 	// Answers an error unless an API server of the cluster answers at the endpoint. Both may
 	// be called concurrently with the other methods.
@@ -97,6 +99,9 @@ type Keeper struct {
 	// seen is the newest known Lease, since when it is unchanged for this host.
 	seen  *coordinationv1.Lease
 	since time.Time
+	// known is since when this host has looked at this Lease, term the newest of its terms.
+	known time.Time
+	term  int32
 	// written are the renewals of the last seconds that this host sent, and the one that the Lease had when the agent
 	// started and found the address. They tell this host from another of its name and generation.
 	written []renewal

@@ -413,6 +413,37 @@ func TestReset(t *testing.T) {
 	}
 }
 
+func givenBackByHand(_ *world, spec *coordinationv1.LeaseSpec) {
+	spec.HolderIdentity, spec.RenewTime, spec.LeaseDurationSeconds = nil, nil, ptr.To(givenBack)
+}
+
+// Who may edit the Lease reads the seals of terms that have ended: none counts for another term, also if that gets
+// the number of the earlier one, or an agent starts meanwhile.
+func TestSealOfAnotherTerm(t *testing.T) {
+	for name, c := range map[string]struct{ alsoTerm, restart bool }{"of this term": {}, "of that term": {alsoTerm: true}, "and agents start": {true, true}} {
+		t.Run(name, func(t *testing.T) {
+			w := settled(t)
+			w.lossy = true
+			w.holder().keeper.HandOver(t.Context())
+			ended := w.lease
+			w.until(2*time.Second, "taken over", func() bool { return w.holder() != nil })
+			w.run(time.Minute)
+			elected := w.holder()
+			elected.hung = true
+			w.run(time.Second)
+			if c.restart {
+				for _, m := range w.hosts {
+					if m != elected {
+						m.start()
+					}
+				}
+			}
+			w.imitate(ended, c.alsoTerm)
+			w.until(2*takeoverLimit, "taken over", func() bool { return w.holder() != nil && w.holder() != elected })
+		})
+	}
+}
+
 func TestLeaseChangedByHand(t *testing.T) {
 	t.Run("label", func(t *testing.T) {
 		w := settled(t)
@@ -462,6 +493,8 @@ func TestLeaseChangedByHand(t *testing.T) {
 		"an earlier term":          {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = ptr.To[int32](0) }, hung: true},
 		"no term":                  {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.LeaseTransitions = nil }},
 		"as if it were given back": {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { spec.HolderIdentity, spec.RenewTime = nil, nil }, hung: true},
+		"exactly as if it were":    {edit: givenBackByHand, hung: true},
+		"the same, heard":          {edit: givenBackByHand},
 		"emptied entirely":         {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }},
 		"entirely, and hung":       {edit: func(_ *world, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} }, hung: true},
 	} {
@@ -516,7 +549,7 @@ func testNeverTwoHolders(t *testing.T, seeds uint64, begin func(*world)) {
 		for range 60 {
 			m := w.hosts[random.IntN(len(w.hosts))]
 			on := random.IntN(2) == 0
-			switch random.IntN(11) {
+			switch random.IntN(12) {
 			case 0:
 				m.dead = on
 				m.expires = time.Time{}
@@ -545,6 +578,10 @@ func testNeverTwoHolders(t *testing.T, seeds uint64, begin func(*world)) {
 				w.editLease(func(spec *coordinationv1.LeaseSpec) {
 					spec.HolderIdentity = []*string{nil, &m.candidate.Identity}[random.IntN(2)]
 				})
+			case 11:
+				if w.lease != nil {
+					w.imitate(w.history[random.IntN(len(w.history))].lease, on)
+				}
 			}
 			w.run(time.Duration(random.IntN(12_000)) * time.Millisecond)
 		}

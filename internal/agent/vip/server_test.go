@@ -1,6 +1,9 @@
 package vip
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
@@ -195,5 +198,32 @@ func TestServesThePortThatAURLLeavesOut(t *testing.T) {
 	server.URL = "https://127.0.0.1"
 	if err := hostAPI(t, server).Serves(t.Context(), 443); err != nil {
 		t.Error(err)
+	}
+}
+
+// The hosts of a control plane have one key of the authority, by which each knows the seal of another.
+func TestSealIsOfTheControlPlane(t *testing.T) {
+	server := apiServer(t)
+	host := func(keys ...any) *LocalServer {
+		s := hostAPI(t, server)
+		for _, key := range keys {
+			data, err := keyutil.MarshalPrivateKeyToPEM(key)
+			if err == nil {
+				err = os.WriteFile(s.Root.Path(signingKey), append(data, '\n'), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s
+	}
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := server.TLS.Certificates[0].PrivateKey
+	seal := host(own).Seal("a")
+	if seal == "" || host(own).Seal("a") != seal || host(own).Seal("b") == seal || host(other).Seal("a") == seal || host().Seal("a") != "" {
+		t.Errorf("the seals are %q, %q, %q, %q and %q", seal, host(own).Seal("a"), host(own).Seal("b"), host(other).Seal("a"), host().Seal("a"))
 	}
 }

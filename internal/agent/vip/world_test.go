@@ -224,6 +224,9 @@ func (m *machine) Answers(_ context.Context, endpoint netip.AddrPort) error {
 	return nil
 }
 
+// Seal implements Server. The hosts of a control plane have one key.
+func (m *machine) Seal(message string) string { return "sealed: " + message }
+
 // Lease implements Server.
 func (m *machine) Lease(context.Context) (*coordinationv1.Lease, error) {
 	if m.blank {
@@ -284,6 +287,20 @@ func (w *world) editLease(change func(*coordinationv1.LeaseSpec)) {
 		change(&lease.Spec)
 		w.store(lease)
 	}
+}
+
+// imitate gives the Lease back as its holder does, with all that an operator can read of an earlier version of it.
+func (w *world) imitate(earlier *coordinationv1.Lease, alsoTerm bool) {
+	if w.lease == nil {
+		return
+	}
+	lease := w.lease.DeepCopy()
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds = nil, nil, ptr.To(givenBack)
+	lease.Annotations = earlier.Annotations
+	if alsoTerm {
+		lease.Spec.LeaseTransitions, lease.Spec.AcquireTime = earlier.Spec.LeaseTransitions, earlier.Spec.AcquireTime
+	}
+	w.store(lease)
 }
 
 // Addresses implements Network.
