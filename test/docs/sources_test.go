@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -128,12 +129,17 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-var testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+var (
+	testName = regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+	// provedIn are tests, separated by commas, with the folder that has them.
+	provedIn = regexp.MustCompile("((?:`(?:Test|Fuzz)[A-Z][^`]*`(?:, )?)+) in `([\\w/]+)`")
+)
 
-// Tests that a document names as its proof exist.
+// Tests that a document names as its proof exist, in the folder that it names.
 func TestProofs(t *testing.T) {
 	declared, named := map[string]bool{}, 0
-	for _, tests := range declaredTests(t) {
+	folders := declaredTests(t)
+	for _, tests := range folders {
 		for _, name := range tests {
 			declared[name] = true
 		}
@@ -144,6 +150,14 @@ func TestProofs(t *testing.T) {
 				named++
 				if !declared[name] {
 					t.Errorf("%s:%d: there is no %s", d.path, l.number, name)
+				}
+			}
+			for _, match := range provedIn.FindAllStringSubmatch(l.text, -1) {
+				for _, name := range testName.FindAllString(match[1], -1) {
+					has := func(folder string) bool { return slices.Contains(folders[folder], name) }
+					if !slices.ContainsFunc(foldersOf(folders, match[2]), has) {
+						t.Errorf("%s:%d: %s is not in %s", d.path, l.number, name, match[2])
+					}
 				}
 			}
 		}
