@@ -72,6 +72,9 @@ func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) er
 	case key != "" && f.HostID != "" && key != f.HostID:
 		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if it is gone or was installed anew, --no-ssh removes the Host alone",
 			"it is not the machine of host %s: its agent has another key than spec.hostID", name)
+	case key != "" && !f.Identity && host.Connected(h):
+		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if an uninstall was interrupted there, wait until the host counts as away",
+			"it is not the machine of host %s: it has no key, and the agent of that host is connected", name)
 	case id != "" && f.MachineID != "" && !same:
 		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if it is gone or was installed anew, --no-ssh removes the Host alone",
 			"it is not the machine of host %s: that has machine-id %s, and this one %s", name, id, f.MachineID)

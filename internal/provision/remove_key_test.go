@@ -18,7 +18,7 @@ import (
 // taken off it, and the Host stays, since its own machine has agent and key still.
 func TestRemoveAsksForTheKeyOfTheHost(t *testing.T) {
 	w := newWorld(t)
-	for name, own := range map[string]bool{"its-own-key": true, "a-clones-key": false} {
+	for name, own := range map[string]bool{"its-own-key": true, "a-clones-key": false, "no-key": false} {
 		t.Run(name, func(t *testing.T) {
 			w := *w
 			w.t = t
@@ -48,6 +48,11 @@ func TestRemoveAsksForTheKeyOfTheHost(t *testing.T) {
 			}
 			if (w.host(name).Spec.HostID == id) != own {
 				t.Fatalf("the Host has the ID %s, and the machine's key %s", w.host(name).Spec.HostID, id)
+			}
+			if name == "no-key" { // a clone that has not enrolled yet
+				if err := os.Remove(b.path(state + "/identity.key")); err != nil {
+					t.Fatal(err)
+				}
 			}
 			before := b.files()
 			results, _ := w.remove(w.removal(), provision.Departure{Name: name, Address: at(b.port)})
