@@ -193,3 +193,18 @@ func TestAListHasAnEnd(t *testing.T) {
 		t.Errorf("%d bytes were sent: %.200v", sent.Load(), err)
 	}
 }
+
+// A mirror says how large a file is before anything tells that it is the right one.
+func TestAFileHasAnEnd(t *testing.T) {
+	for length, want := range map[string]hostbundle.Reason{"1000": "", "1099511627776": hostbundle.ReasonCorrupt} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", length) }))
+		f, err := NewFile(Options{Address: server.URL + "/kubelet", Hasty: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size, err := f.Size(t.Context()); reason(err) != want || (err != nil) != (want != "") {
+			t.Errorf("%s bytes: %d, %v", length, size, err)
+		}
+		server.Close()
+	}
+}

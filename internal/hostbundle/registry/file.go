@@ -32,7 +32,10 @@ func NewFile(o Options) (*File, error) {
 	return &File{o.server(client, func(ctx context.Context, _ ocispec.Descriptor) (context.Context, string) { return ctx, o.Address })}, nil
 }
 
-// Size is how many bytes the file has, as its server says.
+// maxFile is more than any file of a release has, in bytes.
+const maxFile = 1 << 30
+
+// Size is how many bytes the file has, as its server says: nothing is signed, so that it may say anything.
 func (f *File) Size(ctx context.Context) (size int64, err error) {
 	f.busy = 0
 	err = f.patiently(ctx, brief(func(ctx context.Context) error {
@@ -43,8 +46,11 @@ func (f *File) Size(ctx context.Context) (size int64, err error) {
 		size = response.ContentLength
 		return response.Body.Close()
 	}))
-	if err == nil && size < 0 {
+	switch {
+	case err == nil && size < 0:
 		err = fmt.Errorf("%s: the server does not say how large the file is", f)
+	case err == nil && size > maxFile:
+		err = &hostbundle.Error{Reason: hostbundle.ReasonCorrupt, Err: fmt.Errorf("%s: the server says that the file has %d MiB, more than any file of a release", f, size>>20)}
 	}
 	return size, found(err)
 }
