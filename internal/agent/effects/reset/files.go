@@ -178,10 +178,6 @@ func (c Cleaner) contents(files entries) (map[string][]byte, error) {
 
 // fileTrace is that of the places.
 func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record) trace {
-	var before entries
-	if rec != nil {
-		before = rec.Traces[kindFile]
-	}
 	written := map[string]bool{}
 	for _, name := range append(writtenPaths(state), keptPaths(state)...) {
 		written[name] = true
@@ -228,7 +224,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 			}
 			return trace{word: word}.words(ch)
 		},
-		remove:  func(ctx context.Context, names []string) error { return c.removeFiles(ctx, names, before) },
+		remove:  func(ctx context.Context, names []string) error { return c.removeFiles(ctx, names, rec) },
 		restore: func(ctx context.Context, was entries) error { return c.restoreFiles(ctx, was, rec) },
 	}
 }

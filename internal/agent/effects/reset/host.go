@@ -153,6 +153,12 @@ func (c Cleaner) mounts() (entries, error) {
 	return found, nil
 }
 
+// sameMount says of two mounts whether the same is mounted, whatever its options.
+func sameMount(a, b string) bool {
+	was, is := strings.Fields(a), strings.Fields(b)
+	return len(was) >= 2 && len(is) >= 2 && was[0] == is[0] && was[1] == is[1]
+}
+
 const (
 	readOnly = "ro"
 	shared   = "shared"
@@ -197,7 +203,7 @@ func (c Cleaner) remount(before entries) error {
 	var errs []error
 	for _, name := range slices.Sorted(keys(before)) {
 		was, is := strings.Fields(before[name]), strings.Fields(now[name])
-		if len(was) < 4 || len(is) < 5 || was[0] != is[0] || was[1] != is[1] {
+		if len(was) < 4 || len(is) < 5 || !sameMount(before[name], now[name]) {
 			continue
 		}
 		point := mountPoint(name)
@@ -295,8 +301,8 @@ func ownMount(ch change, before, _ entries) bool {
 	}
 	kind, _, _ := strings.Cut(ch.before+ch.now, " ")
 	point := mountPoint(ch.name)
-	// A disk that an operator has for etcd; containers of other users of the same containerd.
-	if slices.Contains(directories, point) || strings.Contains(point, "/io.containerd.runtime.v2.task/") {
+	// A disk that an operator has for etcd, but no directory of the host's; containers of other users of the same containerd.
+	if slices.Contains(directories, point) && (ch.now == "" || strings.HasPrefix(ch.now, kind+" / ")) || strings.Contains(point, "/io.containerd.runtime.v2.task/") {
 		return true
 	}
 	return kind == "autofs" || slices.ContainsFunc(mountsOfOthers, func(dir string) bool { return point == dir || strings.HasPrefix(point, dir+"/") })

@@ -71,6 +71,48 @@ func TestNothingIsRemovedBelowAMount(t *testing.T) {
 	}
 }
 
+// TestNothingIsRemovedBehindANewMount: a directory of the host's that a bootstrap mounted elsewhere is not taken for what came there, nor what it
+// covers for gone. One that was mounted before is a place as others are, and of one at a directory of Kubernetes the mount alone is a leftover.
+func TestNothingIsRemovedBehindANewMount(t *testing.T) {
+	h := fakehost.New(t)
+	const before = "101 50 8:2 / /srv rw - ext4 /dev/sdb rw\n"
+	put(t, h, "/proc/self/mountinfo", before)
+	mkdir(t, h, "/opt/own", "/srv", "/var/lib")
+	put(t, h, "/etc/cni/own", "own")
+	if err := os.Chmod(h.Root.Path("/etc/cni/own"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := &progress{state: journal.State{Baseline: recorded(t, h), Residue: journal.ResidueFiles}}
+	// /etc at /opt, as it looks, and nothing to be seen of what is below
+	if err := os.Remove(h.Root.Path("/opt/own")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/opt/passwd", "/srv/theirs", "/etc/cni/theirs", "/var/lib/etcd/own"} {
+		put(t, h, path, "")
+	}
+	if err := os.Remove(h.Root.Path("/etc/cni/own")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, h, "/proc/self/mountinfo", before+"102 50 8:1 /etc /opt rw - ext4 /dev/sda rw\n103 50 8:1 /home /etc/cni rw - ext4 /dev/sda rw\n104 50 8:1 /home /var/lib/etcd rw - ext4 /dev/sda rw\n")
+	if err := h.Executor.Cleaner.RecordMade(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	err := h.Executor.Cleaner.Reset(t.Context(), p)
+	for _, want := range []string{"/opt/passwd: something is mounted at /opt", "restore /etc/cni/own: something is mounted at /etc/cni"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("reset: %v, want %q", err, want)
+		}
+	}
+	for path, stays := range map[string]bool{"/opt/passwd": true, "/etc/cni/theirs": true, "/srv/theirs": false, "/opt/own": false, "/etc/cni/own": false} {
+		if _, err := os.Lstat(h.Root.Path(path)); (err == nil) != stays {
+			t.Errorf("%s is there: %t", path, !stays)
+		}
+	}
+	if left := leftOf(t, h, p.state.Baseline); !slices.Contains(left, "mount /opt") || !slices.Contains(left, "mount /var/lib/etcd") {
+		t.Errorf("left is %q", left)
+	}
+}
+
 // TestDeepDirectories: directories below which nobody can name anything are named by the first one, and removed from the directories of plugins and
 // of Kubernetes.
 func TestDeepDirectories(t *testing.T) {

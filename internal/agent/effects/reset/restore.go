@@ -20,13 +20,22 @@ import (
 )
 
 // removeFiles takes away what came; what is in a directory before it. One at which something is
-// mounted, or that a link leads to which was not there before, stays, and is named.
-func (c Cleaner) removeFiles(ctx context.Context, names []string, before entries) error {
+// mounted, or that a link or a mount leads to which was not there before, stays, and is named.
+func (c Cleaner) removeFiles(ctx context.Context, names []string, rec *record) error {
 	mounted, err := c.mounts()
 	if err != nil {
 		return err
 	}
-	errs := []error{c.removeDeep(names, before, mounted)}
+	before, over := rec.of(trace{kind: kindFile}), newMounts(rec, mounted)
+	var errs []error
+	names = slices.DeleteFunc(names, func(name string) bool {
+		point := covered(name, over)
+		if point != "" {
+			errs = append(errs, fmt.Errorf("%s: something is mounted at %s", name, point))
+		}
+		return point != ""
+	})
+	errs = append(errs, c.removeDeep(names, before, mounted))
 	gone := entries{}
 	for _, name := range slices.Backward(slices.Sorted(slices.Values(names))) {
 		p, _ := placeOf(name)
@@ -95,11 +104,20 @@ func mountOf(name, place string, mounted entries) string {
 
 // restoreFiles gives files the content, mode and owner that they had. What is above a file comes before it.
 func (c Cleaner) restoreFiles(ctx context.Context, was entries, rec *record) error {
+	mounted, err := c.mounts()
+	if err != nil {
+		return err
+	}
+	over := newMounts(rec, mounted)
 	var errs []error
 	failed := map[string]bool{}
 	for _, name := range slices.Sorted(keys(was)) {
 		if failed[path.Dir(name)] {
 			failed[name] = true
+			continue
+		}
+		if point := covered(name, over); point != "" {
+			failed[name], errs = true, append(errs, fmt.Errorf("restore %s: something is mounted at %s", name, point))
 			continue
 		}
 		content, _ := rec.content(change{name: name, before: was[name]})
@@ -113,6 +131,28 @@ func (c Cleaner) restoreFiles(ctx context.Context, was entries, rec *record) err
 	}
 	c.restartReaders(ctx, was)
 	return errors.Join(errs...)
+}
+
+// newMounts are the points at which something else is mounted than at the record.
+func newMounts(rec *record, mounted entries) map[string]bool {
+	points := map[string]bool{}
+	for name, is := range mounted {
+		if was := rec.of(trace{kind: kindMount}); was != nil && !sameMount(was[name], is) {
+			points[mountPoint(name)] = true
+		}
+	}
+	return points
+}
+
+// covered is the new mount that a path is in; empty for none. What is seen there is a part of whatever was mounted, which may be any directory of
+// the host, and what was there before is below it.
+func covered(name string, over map[string]bool) string {
+	for dir := name; dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if over[dir] {
+			return dir
+		}
+	}
+	return ""
 }
 
 // reached says whether a path is where its name says, but for a link above its place that was there before. Whoever put
