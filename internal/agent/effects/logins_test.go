@@ -28,7 +28,10 @@ users:
 runcmd:
   - echo "smuggled:x:0:0::/home/smuggled:/bin/sh" >> ROOT/etc/passwd
   - echo "_chrony:x:998:998::/var/lib/chrony:/usr/sbin/nologin" >> ROOT/etc/passwd
-  - sed -i 's/^sudo:.*/sudo:x:27:operator/' ROOT/etc/group
+  - echo "locked:x:1000:1000::/home/locked:/bin/bash" >> ROOT/etc/passwd
+  - echo "locked:!:0::::::" >> ROOT/etc/shadow
+  - sed -i 's/^sudo:.*/sudo:x:27:operator,nokey/' ROOT/etc/group
+  - printf 'theirs:x:1001:\n_chrony:x:998:\n' >> ROOT/etc/group
   - mkdir -p ROOT/etc/sudoers.d && echo "operator ALL=(ALL) ALL" > ROOT/etc/sudoers.d/zz
   - echo "ssh-ed25519 SMUGGLED" >> ROOT/root/.ssh/authorized_keys
 `
@@ -36,8 +39,8 @@ runcmd:
 func withOperator(t *testing.T) *fakehost.Host {
 	t.Helper()
 	h := fakehost.New(t)
-	h.Put(t, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\noperator:x:0:0::/home/operator:/bin/sh\n")
-	h.Put(t, "/etc/shadow", "root:*:0::::::\noperator:$6$own:0::::::\n")
+	h.Put(t, "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\noperator:x:0:0::/home/operator:/bin/sh\nnokey:x:1002:100::/home/nokey:/bin/bash\n")
+	h.Put(t, "/etc/shadow", "root:*:0::::::\noperator:$6$own:0::::::\nnokey:!:0::::::\n")
 	h.Put(t, "/etc/group", "root:x:0:\nsudo:x:27:\n")
 	h.Put(t, "/home/operator/.ssh/authorized_keys", "# mine\nssh-ed25519 OWN\n")
 	return h
@@ -56,7 +59,7 @@ func TestResetUndoesLogins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"account capi", "account smuggled", "SSH keys in /home/operator/.ssh/authorized_keys", "SSH keys in /root/.ssh/authorized_keys",
+		"account capi", "account smuggled", "account locked", "group theirs", "account nokey in group sudo", "SSH keys in /home/operator/.ssh/authorized_keys", "SSH keys in /root/.ssh/authorized_keys",
 		"account operator in group sudo", "sudo rules in /etc/sudoers.d/zz", "changed password, shell or user ID of account operator",
 	} {
 		if !slices.Contains(left, want) {
@@ -72,8 +75,8 @@ func TestResetUndoesLogins(t *testing.T) {
 		t.Errorf("after the reset, left are %q, %v", left, err)
 	}
 	for path, want := range map[string]string{
-		"/etc/passwd":                         "root:x:0:0:root:/root:/bin/sh\noperator:x:0:0::/home/operator:/bin/sh\n_chrony:x:998:998::/var/lib/chrony:/usr/sbin/nologin\n",
-		"/etc/group":                          "root:x:0:\nsudo:x:27:\n",
+		"/etc/passwd":                         "root:x:0:0:root:/root:/bin/sh\noperator:x:0:0::/home/operator:/bin/sh\nnokey:x:1002:100::/home/nokey:/bin/bash\n_chrony:x:998:998::/var/lib/chrony:/usr/sbin/nologin\n",
+		"/etc/group":                          "root:x:0:\nsudo:x:27:\n_chrony:x:998:\n",
 		"/home/operator/.ssh/authorized_keys": "# mine\nssh-ed25519 OWN\n",
 		"/etc/sudoers.d/operator":             "operator ALL=(ALL) ALL\n",
 	} {
@@ -133,7 +136,7 @@ func TestLoginsThatABootstrapTakesAway(t *testing.T) {
 	h, p := withOperator(t), newRecord(t)
 	before := map[string]string{
 		"/etc/passwd": "root:x:0:0:root:/root:/bin/sh\noperator:x:0:0::/home/operator:/bin/sh\nother:x:7:7::/home/other:/bin/sh\nwww:x:33:33::/srv:/usr/sbin/nologin\n",
-		"/etc/shadow": "root:*:0::::::\noperator:$6$own:0::::::\nother:$6$other:0::::::\n", "/etc/group": "root:x:0:\nsudo:x:27:operator\n",
+		"/etc/shadow": "root:*:0::::::\noperator:$6$own:0::::::\nother:$6$other:0::::::\n", "/etc/group": "root:x:0:\nsudo:x:27:operator\nwww:x:33:\n",
 		"/etc/sudoers.d/own": "operator ALL=(ALL) ALL\n", "/home/operator/.ssh/authorized_keys": "ssh-ed25519 OWN\n",
 	}
 	for path, content := range before {
@@ -142,7 +145,7 @@ func TestLoginsThatABootstrapTakesAway(t *testing.T) {
 	data := strings.ReplaceAll(`#cloud-config
 runcmd:
   - sed -i '/^other/d; s/33:33/1500:33/' ROOT/etc/passwd
-  - sed -i 's/operator$//' ROOT/etc/group
+  - sed -i 's/operator$//; s/:33:/:34:/' ROOT/etc/group
   - rm ROOT/etc/sudoers.d/own
   - echo "" > ROOT/home/operator/.ssh/authorized_keys
 `, "ROOT", string(h.Root))
@@ -153,7 +156,7 @@ runcmd:
 		t.Error(err)
 	}
 	want := []string{
-		"account other, which was there before, is gone", "changed user ID, group, home or shell of account www", "SSH keys that were in /home/operator/.ssh/authorized_keys before are gone",
+		"account other, which was there before, is gone", "group www, which was there before with number 33, is gone or has another one", "changed user ID, group, home or shell of account www", "SSH keys that were in /home/operator/.ssh/authorized_keys before are gone",
 		"account operator, which was in group sudo before, is not", "sudo rules in /etc/sudoers.d/own, which were there before, are gone",
 	}
 	if left, err := h.Executor.Verify(t.Context(), p.State()); err != nil || !slices.Equal(left, want) {

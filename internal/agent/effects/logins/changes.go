@@ -2,6 +2,7 @@ package logins
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/hostfs"
@@ -27,17 +28,23 @@ func Changes(root hostfs.Root, s journal.State) (journal.LoginChanges, error) {
 	return made, nil
 }
 
-// compare adds what now has and before had not. An account that nobody can log in to is
-// no login: packages that a bootstrap installs make some.
+// compare adds what now has and before had not. An account of a service that nobody can log in to is
+// no login, and its group none: packages that a bootstrap installs make some.
 func compare(before, now journal.Logins, made *journal.LoginChanges) {
 	for _, name := range sorted(now.Accounts) {
 		was, existed := before.Accounts[name]
 		switch is := now.Accounts[name]; {
-		case is == "" || is == was:
+		case is == "" && (existed || !ofPerson(now.Numbers[name])) || existed && is == was:
 		case existed:
 			set(&made.Changed, name, is)
 		case !slices.Contains(made.Created, name):
 			made.Created = append(made.Created, name)
+		}
+	}
+	for _, name := range sorted(now.Numbers) {
+		group, is := strings.CutPrefix(name, ofGroup)
+		if _, existed := before.Numbers[name]; is && !existed && knowsGroups(before) && ofPerson(now.Numbers[name]) && !slices.Contains(made.Groups, group) {
+			made.Groups = append(made.Groups, group)
 		}
 	}
 	for _, path := range sorted(now.Keys) {
@@ -48,7 +55,7 @@ func compare(before, now journal.Logins, made *journal.LoginChanges) {
 	for _, group := range sorted(now.Members) {
 		added := slices.DeleteFunc(without(now.Members[group], before.Members[group]), func(name string) bool {
 			_, existed := before.Accounts[name]
-			return !existed || now.Accounts[name] == ""
+			return !existed || now.Accounts[name] == "" && !ofPerson(now.Numbers[name])
 		})
 		if len(added) > 0 {
 			set(&made.Members, group, added)
@@ -65,6 +72,11 @@ func compare(before, now journal.Logins, made *journal.LoginChanges) {
 	}
 }
 
+// knowsGroups says whether a snapshot has the numbers of groups, which agents of before did not record.
+func knowsGroups(l journal.Logins) bool {
+	return slices.ContainsFunc(sorted(l.Numbers), func(name string) bool { return strings.HasPrefix(name, ofGroup) })
+}
+
 // taken returns what before has and now has not; nil for nothing.
 func taken(before, now journal.Logins) *journal.Logins {
 	t, some := &journal.Logins{}, false
@@ -74,6 +86,12 @@ func taken(before, now journal.Logins) *journal.Logins {
 			some = true
 		} else if was, known := before.Numbers[name]; known && was != now.Numbers[name] && is == before.Accounts[name] {
 			set(&t.Numbers, name, was)
+			some = true
+		}
+	}
+	for _, name := range sorted(before.Numbers) {
+		if strings.HasPrefix(name, ofGroup) && now.Numbers[name] != before.Numbers[name] {
+			set(&t.Numbers, name, before.Numbers[name])
 			some = true
 		}
 	}
@@ -111,7 +129,12 @@ func leftTaken(t, now journal.Logins) (left []string) {
 		}
 	}
 	for _, name := range sorted(t.Numbers) {
-		if is, there := now.Numbers[name]; there && is != t.Numbers[name] {
+		is, there := now.Numbers[name]
+		if group, ok := strings.CutPrefix(name, ofGroup); ok {
+			if is != t.Numbers[name] {
+				left = append(left, "group "+group+", which was there before with number "+t.Numbers[name]+", is gone or has another one")
+			}
+		} else if there && is != t.Numbers[name] {
 			left = append(left, "changed user ID, group, home or shell of account "+name)
 		}
 	}
@@ -156,6 +179,11 @@ func Left(root hostfs.Root, made journal.LoginChanges) ([]string, error) {
 	for _, name := range made.Created {
 		if _, there := now.Accounts[name]; there {
 			left = append(left, "account "+name)
+		}
+	}
+	for _, name := range made.Groups {
+		if _, there := now.Numbers[ofGroup+name]; there {
+			left = append(left, "group "+name)
 		}
 	}
 	for _, path := range sorted(made.Keys) {

@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -57,6 +59,17 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// ofGroup begins the name of a group among numbers, as sudo has it.
+const ofGroup = "%"
+
+// ofPerson says of the numbers of an account, or of a group, whether it is of a person and not of a service: the system's own programs and
+// packages give those lower numbers. Somebody may become such an account without a password of its own.
+func ofPerson(numbers string) bool {
+	first, rest, account := strings.Cut(numbers, ":")
+	number, err := strconv.Atoi(first)
+	return err == nil && number >= 1000 && number < 1<<16-2 && (!account || !slices.Contains(noLogin, path.Base(rest)))
+}
+
 // Read takes a snapshot of the host.
 func Read(root hostfs.Root) (*journal.Logins, error) {
 	accounts, err := readAccounts(root)
@@ -74,8 +87,15 @@ func Read(root hostfs.Root) (*journal.Logins, error) {
 			l.Accounts[a.name] = a.digest()
 		}
 	}
-	if l.Members, err = readMembers(root); err != nil {
+	groups, err := lines(root, groupFile, 4)
+	if err != nil {
 		return nil, err
+	}
+	for _, f := range groups {
+		l.Numbers[ofGroup+f[0]] = f[2]
+		if f[3] != "" {
+			l.Members[f[0]] = strings.Split(f[3], ",")
+		}
 	}
 	l.Sudoers, err = readSudoers(root)
 	return l, err
@@ -150,17 +170,6 @@ func Password(root hostfs.Root, name string) (string, bool, error) {
 		}
 	}
 	return "", false, err
-}
-
-func readMembers(root hostfs.Root) (map[string][]string, error) {
-	groups, err := lines(root, groupFile, 4)
-	members := map[string][]string{}
-	for _, f := range groups {
-		if f[3] != "" {
-			members[f[0]] = strings.Split(f[3], ",")
-		}
-	}
-	return members, err
 }
 
 func readSudoers(root hostfs.Root) (map[string]string, error) {
