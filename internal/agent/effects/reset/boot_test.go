@@ -73,17 +73,17 @@ func TestWhatServicesAndRebootsGet(t *testing.T) {
 	}
 }
 
-// TestServicesRunAgain: what starts with the machine and ran before runs after the reset, or is named. What runs on demand is not compared, nor what
-// has a condition that does not hold any more.
+// TestServicesRunAgain: what starts with the machine and ran before runs after the reset, or is named, and what somebody started besides is stopped.
+// What runs on demand is not compared, nor what has a condition that does not hold any more.
 func TestServicesRunAgain(t *testing.T) {
 	h := fakehost.New(t)
 	files := map[string]string{
 		"firewalld.service": "enabled", "apt-daily.timer": "enabled", "broken.service": "enabled", "kubelet.service": "enabled", "udisks2.service": "static", "new.service": "enabled",
-		"first-boot.service": "enabled",
+		"first-boot.service": "enabled", "theirs.service": "disabled", "by-socket.service": "disabled", "by-hand.service": "disabled", "getty@tty2.service": "disabled", "containerd.service": "disabled",
 	}
-	running := map[string]bool{"firewalld.service": true, "apt-daily.timer": true, "broken.service": true, "kubelet.service": true, "udisks2.service": true, "first-boot.service": true}
+	running := map[string]bool{"firewalld.service": true, "apt-daily.timer": true, "broken.service": true, "kubelet.service": true, "udisks2.service": true, "first-boot.service": true, "by-hand.service": true}
 	conditions := map[string]string{"first-boot.service": "no"}
-	var started []string
+	var started, stopped []string
 	h.Programs.Answers = func(line string) (string, bool) {
 		out := ""
 		for unit, file := range files {
@@ -96,7 +96,11 @@ func TestServicesRunAgain(t *testing.T) {
 			if running[unit] || conditions[unit] != "" {
 				at = "7421033"
 			}
-			out += "Id=" + unit + "\nActiveState=" + is + "\nUnitFileState=" + file + "\nConditionResult=" + result + "\nConditionTimestampMonotonic=" + at + "\n\n"
+			out += "Id=" + unit + "\nActiveState=" + is + "\nUnitFileState=" + file + "\nConditionResult=" + result + "\nConditionTimestampMonotonic=" + at + "\n"
+			if unit == "by-socket.service" {
+				out += "TriggeredBy=by-socket.socket\n"
+			}
+			out += "BusName=\n\n"
 		}
 		return out, strings.HasPrefix(line, "systemctl show --property=Id,")
 	}
@@ -107,17 +111,27 @@ func TestServicesRunAgain(t *testing.T) {
 			}
 			running[unit] = true
 		}
+		if unit, stops := strings.CutPrefix(line, "systemctl stop "); stops && running[unit] {
+			stopped = append(stopped, unit)
+			delete(running, unit)
+		}
 		return nil
 	}
 	baseline := recorded(t, h)
 	clear(running)
-	running["new.service"] = true
+	for _, unit := range []string{"new.service", "theirs.service", "by-socket.service", "getty@tty2.service", "containerd.service"} {
+		running[unit] = true
+	}
 	p := &progress{state: journal.State{Baseline: baseline, Residue: journal.ResidueFiles}}
 	if err := h.Executor.Cleaner.Reset(t.Context(), p); err == nil || !strings.Contains(err.Error(), "service") {
 		t.Errorf("reset: %v", err)
 	}
-	if want := []string{"apt-daily.timer", "broken.service", "firewalld.service"}; !slices.Equal(started, want) {
+	slices.Sort(started)
+	if want := []string{"apt-daily.timer", "broken.service", "firewalld.service"}; !slices.Equal(slices.Compact(started), want) {
 		t.Errorf("started were %q, want %q", started, want)
+	}
+	if want := []string{"theirs.service"}; !slices.Equal(stopped, want) {
+		t.Errorf("stopped were %q, want %q", stopped, want)
 	}
 	if left, want := leftOf(t, h, baseline), []string{"running service broken.service, which was there before, is gone"}; !slices.Equal(left, want) {
 		t.Errorf("left is %q, want %q", left, want)

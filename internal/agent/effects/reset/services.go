@@ -97,21 +97,40 @@ func (c Cleaner) systemctl(ctx context.Context, args ...string) {
 	}
 }
 
-// serviceTrace is that of what starts with the machine and runs. One that a bootstrap disabled has its link back, but would not run before
-// the next boot; one that was stopped alone has changed no file.
+// serviceTrace is that of what starts with the machine and runs, and of what somebody started who did not have it start with the machine. One
+// that a bootstrap disabled has its link back, but would not run before the next boot, and one that it enabled has lost its link, but would go on;
+// one that was stopped or started alone has changed no file.
 func (c Cleaner) serviceTrace() trace {
 	return trace{
 		kind: kindService, word: "running service", gone: true, look: c.services,
-		own: func(ch change, _, _ entries) bool { return ch.before == "" || strings.HasPrefix(ch.name, "kubelet.") },
+		own: func(ch change, _, _ entries) bool {
+			return ch.before == "" && ch.now == runs || ch.before == started || slices.ContainsFunc(nodeServices, func(p string) bool { return strings.HasPrefix(ch.name, p) })
+		},
+		remove: func(ctx context.Context, names []string) error { return c.eachService(ctx, "stop", names) },
 		restore: func(ctx context.Context, before entries) error {
-			var errs []error
-			for _, name := range slices.Sorted(keys(before)) {
-				errs = append(errs, c.tool(ctx, "systemctl", "start", name))
-			}
-			return errors.Join(errs...)
+			return c.eachService(ctx, "start", slices.Sorted(keys(before)))
 		},
 	}
 }
+
+func (c Cleaner) eachService(ctx context.Context, verb string, names []string) error {
+	errs := make([]error, 0, len(names))
+	for _, name := range names {
+		errs = append(errs, c.tool(ctx, "systemctl", verb, name))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	runs    = "runs"
+	started = "started"
+)
+
+// nodeServices begin the names of the kubelet's service, which has a step of its own, and of the runtime that the proof asks for containers.
+var nodeServices = []string{"kubelet.", "containerd."}
+
+// onDemand are the properties of a service that others start: another unit, or a message.
+var onDemand = []string{"TriggeredBy", "WantedBy", "RequiredBy", "BoundBy", "OnFailureOf", "OnSuccessOf", "BusName"}
 
 func (c Cleaner) services(ctx context.Context) (entries, error) {
 	found := entries{}
@@ -120,7 +139,8 @@ func (c Cleaner) services(ctx context.Context) (entries, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, toolTimeout)
 	defer cancel()
-	out, err := c.Runner.Run(ctx, "systemctl", "show", "--property=Id,ActiveState,UnitFileState,ConditionResult,ConditionTimestampMonotonic", "*.service", "*.socket", "*.timer", "*.path")
+	properties := append([]string{"Id", "ActiveState", "UnitFileState", "ConditionResult", "ConditionTimestampMonotonic"}, onDemand...)
+	out, err := c.Runner.Run(ctx, "systemctl", "show", "--property="+strings.Join(properties, ","), "*.service", "*.socket", "*.timer", "*.path")
 	if errors.As(err, new(*command.ExitError)) {
 		return found, nil // another program of this name, in a container
 	}
@@ -132,8 +152,12 @@ func (c Cleaner) services(ctx context.Context) (entries, error) {
 		}
 		// One whose conditions do not hold, as on all boots but the first, has nothing to do. It need not run.
 		idle := is["ConditionResult"] == "no" && is["ConditionTimestampMonotonic"] != "0"
-		if (is["ActiveState"] == "active" || idle) && strings.HasPrefix(is["UnitFileState"], "enabled") {
-			found[is["Id"]] = "runs"
+		active := is["ActiveState"] == "active"
+		switch byItself := !slices.ContainsFunc(onDemand, func(p string) bool { return is[p] != "" }); {
+		case (active || idle) && strings.HasPrefix(is["UnitFileState"], "enabled"):
+			found[is["Id"]] = runs
+		case active && byItself && is["UnitFileState"] == "disabled" && !strings.Contains(is["Id"], "@"): // a login starts an instance of a template
+			found[is["Id"]] = started
 		}
 	}
 	return found, err
