@@ -27,6 +27,9 @@ const (
 	maxContents = 2 << 20
 )
 
+// sizedFields is how many words the fingerprint of a file has that was not read.
+const sizedFields = 9
+
 // describe tells two entries apart: by mode, owner, content and attributes. added leaves out what has to be
 // read.
 func describe(file string, d fs.DirEntry, added bool) (string, error) {

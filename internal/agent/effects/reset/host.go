@@ -172,14 +172,18 @@ func access(options string) string {
 	return "rw"
 }
 
-// forbidden are what a mount keeps from programs on it: whoever opens /tmp for them does so for all who write there.
-var forbidden = map[string]uintptr{"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC}
+// mountFlags are the other options of a mount: what it keeps from programs on it, as whoever opens /tmp for them does so for all who write
+// there, and when it writes that a file was read.
+var mountFlags = map[string]uintptr{
+	"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "nosymfollow": unix.MS_NOSYMFOLLOW,
+	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
+}
 
-// forbids lists what of it a mount's options have.
+// forbids lists those that a mount has.
 func forbids(options string) string {
 	word := "forbids"
 	for _, option := range strings.Split(options, ",") {
-		if forbidden[option] != 0 {
+		if mountFlags[option] != 0 {
 			word += "," + option
 		}
 	}
@@ -212,14 +216,15 @@ func (c Cleaner) remount(before entries) error {
 			was = append(was, is[4])
 		}
 		if was[2] != is[2] || was[4] != is[4] {
-			flags := unix.MS_REMOUNT | unix.MS_BIND | kept(at)
+			flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND)
 			if was[2] == readOnly {
 				flags |= unix.MS_RDONLY
 			}
-			for option, flag := range forbidden {
-				if flags &^= flag; slices.Contains(strings.Split(was[4], ","), option) {
-					flags |= flag
-				}
+			for _, option := range strings.Split(was[4], ",") {
+				flags |= mountFlags[option]
+			}
+			if flags&(unix.MS_NOATIME|unix.MS_RELATIME) == 0 {
+				flags |= unix.MS_STRICTATIME // or it would stay as it is
 			}
 			errs = append(errs, setMount(point, at, flags))
 		}
@@ -239,15 +244,6 @@ func setMount(point, at string, flags uintptr) error {
 		return fmt.Errorf("mount %s as it was: %w", point, err)
 	}
 	return nil
-}
-
-// kept are the other flags of a mount, which a remount would drop: they have the same numbers in both calls.
-func kept(at string) uintptr {
-	is := unix.Statfs_t{}
-	if unix.Statfs(at, &is) != nil {
-		return 0
-	}
-	return uintptr(is.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME)
 }
 
 // onTop separates a mount point from the number of a mount on top of another one.

@@ -205,6 +205,33 @@ func TestUpgradeOfAPackage(t *testing.T) {
 	}
 }
 
+// TestModeOfAProgram: a program of which a bootstrap changed the mode alone has it back. One with another content of the same size and time is named.
+func TestModeOfAProgram(t *testing.T) {
+	const program = "/usr/bin/own"
+	for content, want := range map[string][]string{"true": nil, "evil": {"file " + program + ", which is not what it was before"}} {
+		h := fakehost.New(t)
+		put(t, h, program, "true")
+		put(t, h, "/var/lib/dpkg/info/own.md5sums", sum("true")+"  usr/bin/own\n")
+		put(t, h, "/var/lib/dpkg/status", "Package: own\nVersion: 1\n")
+		at := h.Root.Path(program)
+		was, err := os.Stat(at)
+		p := &progress{state: journal.State{Baseline: recorded(t, h), Residue: journal.ResidueFiles}}
+		put(t, h, program, content)
+		if err := errors.Join(err, os.Chmod(at, 0o755|os.ModeSetuid), os.Chtimes(at, was.ModTime(), was.ModTime()), h.Executor.Cleaner.RecordMade(t.Context(), p)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Executor.Cleaner.Reset(t.Context(), p); err != nil {
+			t.Error(err)
+		}
+		if is, err := os.Stat(at); err != nil || is.Mode() != was.Mode() {
+			t.Errorf("the mode is %v, %v", is.Mode(), err)
+		}
+		if left := leftOf(t, h, p.state.Baseline); !slices.Equal(left, want) {
+			t.Errorf("left is %q, want %q", left, want)
+		}
+	}
+}
+
 // TestForgedPackage: what dpkg has of a package changes only with its version. A list that somebody edits has no file
 // pass as the package's.
 func TestForgedPackage(t *testing.T) {
@@ -426,12 +453,12 @@ func TestMountsAreClosedAgain(t *testing.T) {
 	}
 	h := fakehost.New(t)
 	at := h.Root.Path("/srv/data")
-	const closed, opened = "2 1 0:9 / /srv/data ro,nosuid,noexec - tmpfs a rw\n", "2 1 0:9 / /srv/data rw,nodev - tmpfs a rw\n"
+	const closed, opened = "2 1 0:9 / /srv/data ro,nosuid,noexec,noatime - tmpfs a rw\n", "2 1 0:9 / /srv/data rw,nodev,relatime - tmpfs a rw\n"
 	mkdir(t, h, "/srv/data")
 	put(t, h, "/proc/self/mountinfo", closed)
 	baseline := recorded(t, h)
 	put(t, h, "/proc/self/mountinfo", opened)
-	if err := unix.Mount("a", at, "tmpfs", unix.MS_NODEV|unix.MS_NOATIME, ""); err != nil {
+	if err := unix.Mount("a", at, "tmpfs", unix.MS_NODEV, ""); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = unix.Unmount(at, unix.MNT_DETACH) }()
