@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -184,6 +185,17 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 	}
 	packages := packageFiles{before: rec}
 	var software installed
+	// What is behind a mount that is named itself is not: it is a part of whatever was mounted.
+	named := sync.OnceValue(func() map[string]bool {
+		points := map[string]bool{}
+		all, _ := c.changes(ctx, c.mountTrace(), rec) // its own trace has the error
+		for _, ch := range all {
+			if !sameMount(ch.before, ch.now) {
+				points[mountPoint(ch.name)] = true
+			}
+		}
+		return points
+	})
 	return trace{
 		kind: kindFile, word: "file", gone: true, look: func(context.Context) (entries, error) {
 			homes, err := c.homesOf(rec)
@@ -196,7 +208,7 @@ func (c Cleaner) fileTrace(ctx context.Context, state journal.State, rec *record
 		own: func(ch change, before, now entries) bool {
 			p, _ := placeOf(ch.name)
 			switch {
-			case written[ch.name]:
+			case written[ch.name], covered(ch.name, named()) != "":
 				return true // it has a trace of its own
 			case !rec.has(p), ch.before != "" && rec.same(ch.before, ch.now):
 				return true

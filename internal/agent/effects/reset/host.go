@@ -172,18 +172,14 @@ func access(options string) string {
 	return "rw"
 }
 
-// mountFlags are the other options of a mount: what it keeps from programs on it, as whoever opens /tmp for them does so for all who write
-// there, and when it writes that a file was read.
-var mountFlags = map[string]uintptr{
-	"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "nosymfollow": unix.MS_NOSYMFOLLOW,
-	"noatime": unix.MS_NOATIME, "nodiratime": unix.MS_NODIRATIME, "relatime": unix.MS_RELATIME,
-}
+// forbidden are what a mount keeps from programs on it: whoever opens /tmp for them does so for all who write there.
+var forbidden = map[string]uintptr{"nosuid": unix.MS_NOSUID, "nodev": unix.MS_NODEV, "noexec": unix.MS_NOEXEC, "nosymfollow": unix.MS_NOSYMFOLLOW}
 
-// forbids lists those that a mount has.
+// forbids lists what of it a mount's options have.
 func forbids(options string) string {
 	word := "forbids"
 	for _, option := range strings.Split(options, ",") {
-		if mountFlags[option] != 0 {
+		if forbidden[option] != 0 {
 			word += "," + option
 		}
 	}
@@ -216,15 +212,14 @@ func (c Cleaner) remount(before entries) error {
 			was = append(was, is[4])
 		}
 		if was[2] != is[2] || was[4] != is[4] {
-			flags := uintptr(unix.MS_REMOUNT | unix.MS_BIND)
+			flags := unix.MS_REMOUNT | unix.MS_BIND | kept(at)
 			if was[2] == readOnly {
 				flags |= unix.MS_RDONLY
 			}
-			for _, option := range strings.Split(was[4], ",") {
-				flags |= mountFlags[option]
-			}
-			if flags&(unix.MS_NOATIME|unix.MS_RELATIME) == 0 {
-				flags |= unix.MS_STRICTATIME // or it would stay as it is
+			for option, flag := range forbidden {
+				if flags &^= flag; slices.Contains(strings.Split(was[4], ","), option) {
+					flags |= flag
+				}
 			}
 			errs = append(errs, setMount(point, at, flags))
 		}
@@ -244,6 +239,15 @@ func setMount(point, at string, flags uintptr) error {
 		return fmt.Errorf("mount %s as it was: %w", point, err)
 	}
 	return nil
+}
+
+// kept are the other flags of a mount, which a remount would drop: they have the same numbers in both calls.
+func kept(at string) uintptr {
+	is := unix.Statfs_t{}
+	if unix.Statfs(at, &is) != nil {
+		return 0
+	}
+	return uintptr(is.Flags) & (unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME)
 }
 
 // onTop separates a mount point from the number of a mount on top of another one.
@@ -300,6 +304,10 @@ func ownMount(ch change, before, _ entries) bool {
 	// A disk that an operator has for etcd, but no directory of the host's; containers of other users of the same containerd.
 	if slices.Contains(directories, point) && (ch.now == "" || strings.HasPrefix(ch.now, kind+" / ")) || strings.Contains(point, "/io.containerd.runtime.v2.task/") {
 		return true
+	}
+	// What is compared there is not for others to cover.
+	if p, ok := placeOf(point); ok && !p.only && !p.shallow && ch.now != "" {
+		return false
 	}
 	return kind == "autofs" || slices.ContainsFunc(mountsOfOthers, func(dir string) bool { return point == dir || strings.HasPrefix(point, dir+"/") })
 }

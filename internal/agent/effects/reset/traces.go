@@ -75,12 +75,7 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		{kind: "port", word: "listener on port", look: func(context.Context) (entries, error) { return c.ports(state) }, always: true},
 		{kind: kindListener, word: "listener", look: func(context.Context) (entries, error) { return c.listeners() }, own: c.ownListener},
 		{kind: "container", word: "container", look: c.containersOfRuntime, always: true, remove: c.removeContainers},
-		{
-			kind: kindMount, word: "mount", look: func(context.Context) (entries, error) { return c.mounts() },
-			node: nodeMount, own: ownMount, gone: true, mine: removableMount,
-			adopted: func(name, _ string, _ []netip.Prefix) bool { return ofPluginAlone(mountPoint(name)) },
-			remove:  func(_ context.Context, names []string) error { return c.unmount(names) }, restore: func(_ context.Context, before entries) error { return c.remount(before) },
-		},
+		c.mountTrace(),
 		{kind: "virtual IP", word: "virtual IP", look: func(context.Context) (entries, error) { return c.heldVIP(state) }, always: true},
 	}
 	for _, k := range networkKinds {
@@ -149,6 +144,15 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		})
 	}
 	return all
+}
+
+func (c Cleaner) mountTrace() trace {
+	return trace{
+		kind: kindMount, word: "mount", look: func(context.Context) (entries, error) { return c.mounts() },
+		node: nodeMount, own: ownMount, gone: true, mine: removableMount,
+		adopted: func(name, _ string, _ []netip.Prefix) bool { return ofPluginAlone(mountPoint(name)) },
+		remove:  func(_ context.Context, names []string) error { return c.unmount(names) }, restore: func(_ context.Context, before entries) error { return c.remount(before) },
+	}
 }
 
 // Kinds are the kinds of all traces.
