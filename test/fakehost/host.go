@@ -110,7 +110,7 @@ func New(t testing.TB) *Host {
 		h.Node.Report(filepath.Base(filepath.Dir(target)), h.Clock)
 	}}
 	cleaner := reset.Cleaner{
-		Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, CRISocket: "/run/containerd/containerd.sock",
+		Root: root, Runner: h.Programs, Network: h.Network, VIP: h.keeper, Probe: h.Network.Probe, CRISocket: "/run/containerd/containerd.sock",
 		KillInterrupted: system.KillMarked, Log: log, Records: filepath.Join(t.TempDir(), "records"), Hostname: hostname, SetHostname: setHostname,
 		ConnectEtcd: func(*corev1.Pod) (reset.Etcd, error) { return h.Etcd, nil },
 	}

@@ -60,7 +60,7 @@ func New(o Options) (*Executor, *vip.Keeper) {
 	}
 	versions := kubelet.Versions{Root: o.Root, Runner: system, Directories: o.KubernetesDirectories, Cache: &kubelet.Cache{}}
 	cleaner := reset.Cleaner{
-		Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, CRISocket: o.CRISocket,
+		Root: o.Root, Runner: system, Network: network.Kernel{}, VIP: keeper, Probe: vip.Kernel{}.Probe, CRISocket: o.CRISocket,
 		KillInterrupted: system.KillMarked, Log: o.Log, Records: o.Records, Ignore: o.Ignore, Hostname: os.Hostname, SetHostname: setHostname,
 		ConnectEtcd: func(manifest *corev1.Pod) (reset.Etcd, error) { return localetcd.Connect(manifest, o.Root.Path) },
 	}

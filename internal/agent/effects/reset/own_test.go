@@ -19,6 +19,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/effects/reset"
+	"github.com/slipway-dev/slipway/internal/agent/hostos/network"
 	"github.com/slipway-dev/slipway/internal/durable"
 	"github.com/slipway-dev/slipway/internal/testenv/rights"
 	"github.com/slipway-dev/slipway/test/fakehost"
@@ -119,6 +120,30 @@ func TestNothingIsRemovedBehindANewMount(t *testing.T) {
 	left, want := leftOf(t, h, p.state.Baseline), []string{"file /var/lib/docker/containers/theirs", "mount /etc/cni", "mount /opt", "mount /run/systemd/system", "mount /var/lib/etcd"}
 	if slices.Sort(left); !slices.Equal(left, want) { // the container engine mounts there as it likes
 		t.Errorf("left is %q, want %q", left, want)
+	}
+}
+
+// TestAddressThatAnotherMachineHas: an address of the operator's that went is restored, unless a program has moved it to another machine: two
+// would have it.
+func TestAddressThatAnotherMachineHas(t *testing.T) {
+	for neighbour, want := range map[string][]string{"": {"10.0.0.9/32 on eth0"}, "02:00:00:00:00:09": {}} {
+		h := fakehost.New(t)
+		h.Network.AddLink(network.Link{Name: "eth0", Kind: "device"})
+		h.Network.Put(network.IPAddresses, "10.0.0.9/32 on eth0", "permanent broadcast= scope=0 flags=0 label=eth0")
+		p := &progress{state: journal.State{Baseline: recorded(t, h), Residue: journal.ResidueFiles}}
+		if err := h.Network.RemoveEntries(network.IPAddresses, []string{"10.0.0.9/32 on eth0"}); err != nil {
+			t.Fatal(err)
+		}
+		h.Network.Neighbour = neighbour
+		if err := h.Executor.Cleaner.Reset(t.Context(), p); err != nil {
+			t.Error(err)
+		}
+		if is := h.Network.Names(network.IPAddresses); !slices.Equal(is, want) {
+			t.Errorf("with neighbour %q the addresses are %q, want %q", neighbour, is, want)
+		}
+		if left := leftOf(t, h, p.state.Baseline); len(left) > 0 {
+			t.Errorf("left is %q", left)
+		}
 	}
 }
 

@@ -258,6 +258,9 @@ func wholeHost(t *testing.T) map[string]string {
 	return all
 }
 
+// nobody else is in the network of the host.
+func nobody(string, netip.Addr) (string, error) { return "", nil }
+
 // noPrograms has no program of the host run: what of it there is belongs to the machine.
 type noPrograms struct{}
 
@@ -285,7 +288,7 @@ func onHostOfPlugins(t *testing.T) {
 		t.Log("no ipsets:", err)
 	}
 	cleaner := reset.Cleaner{
-		Runner: noPrograms{}, Network: network.Kernel{}, CRISocket: "/run/containerd/containerd.sock", Records: "/var/lib/slipway-agent/records",
+		Runner: noPrograms{}, Network: network.Kernel{}, Probe: nobody, CRISocket: "/run/containerd/containerd.sock", Records: "/var/lib/slipway-agent/records",
 		Hostname: os.Hostname, SetHostname: func(string) error { return nil }, KillInterrupted: func(context.Context) error { return nil },
 		Log: slog.New(slog.NewTextHandler(os.Stdout, nil)),
 	}

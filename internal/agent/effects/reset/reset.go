@@ -47,6 +47,8 @@ type Cleaner struct {
 	Runner  command.Runner
 	Network network.System
 	VIP     VirtualIP
+	// Probe returns the hardware address of another machine that has an IP address in the network of an interface; empty for none.
+	Probe func(link string, ip netip.Addr) (string, error)
 	// CRISocket of the container runtime, for kubeadm and ctr.
 	CRISocket string
 	// Records is the directory in which records of the host are kept, and copies of files that a

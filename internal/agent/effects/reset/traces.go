@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
@@ -87,7 +88,7 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 				return network.OfCluster(k.of, name, now, networks)
 			},
 			own: func(ch change, before, now entries) bool {
-				return network.Own(k.of, ch.name, ch.before, ch.now, before, now)
+				return network.Own(k.of, ch.name, ch.before, ch.now, before, now) || k.of == network.IPAddresses && c.movedAway(ch)
 			},
 			device: func(name, now string) string { return network.Device(k.of, name, now) },
 			inside: func(name string, came func(string) bool) bool { return network.Inside(k.of, name, came) },
@@ -144,6 +145,21 @@ func (c Cleaner) traces(ctx context.Context, state journal.State, rec *record) [
 		})
 	}
 	return all
+}
+
+// movedAway says whether an address that went is with another machine now, as those are that a program of the operator's moves from one to
+// another, such as keepalived. With it restored, two machines would have it.
+func (c Cleaner) movedAway(ch change) bool {
+	address, link, _ := strings.Cut(ch.name, " on ")
+	prefix, err := netip.ParsePrefix(address)
+	if ch.now != "" || err != nil {
+		return false
+	}
+	mac, err := c.Probe(link, prefix.Addr())
+	if mac != "" {
+		c.Log.Info("an address that was there before is with another machine", "address", address, "interface", link, "mac", mac)
+	}
+	return err == nil && mac != ""
 }
 
 func (c Cleaner) mountTrace() trace {
