@@ -242,11 +242,11 @@ func TestLook(t *testing.T) {
 			set(c, clusterv1.ClusterRollingOutCondition, metav1.ConditionTrue)
 			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionFalse, Message: "InfrastructureReady tells"})
 		},
-		"RollingOut tells":           func(c *clusterv1.Cluster) { set(c, clusterv1.ClusterRollingOutCondition, metav1.ConditionTrue) },
-		"Available tells":            func(c *clusterv1.Cluster) { set(c, clusterv1.ClusterAvailableCondition, metav1.ConditionFalse) },
-		"2/3 control planes and 2/2": func(c *clusterv1.Cluster) { c.Status.ControlPlane.ReadyReplicas = ptr.To[int32](2) },
-		"3/3 control planes and 2/2": func(c *clusterv1.Cluster) { c.Status.Workers.UpToDateReplicas = ptr.To[int32](1) },
-		"it is being deleted":        func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{} },
+		"RollingOut tells":            func(c *clusterv1.Cluster) { set(c, clusterv1.ClusterRollingOutCondition, metav1.ConditionTrue) },
+		"Available tells":             func(c *clusterv1.Cluster) { set(c, clusterv1.ClusterAvailableCondition, metav1.ConditionFalse) },
+		"2 of 3 control planes ready": func(c *clusterv1.Cluster) { c.Status.ControlPlane.ReadyReplicas = ptr.To[int32](2) },
+		"1 of 2 workers up to date":   func(c *clusterv1.Cluster) { c.Status.Workers.UpToDateReplicas = ptr.To[int32](1) },
+		"it is being deleted":         func(c *clusterv1.Cluster) { c.DeletionTimestamp = &metav1.Time{} },
 	} {
 		c := reached(t)
 		change(c)

@@ -22,7 +22,16 @@ type Count struct {
 
 func (c Count) String() string { return fmt.Sprintf("%d/%d", c.Ready, c.Desired) }
 
-func (c Count) reached() bool { return c.Ready == c.Desired && c.UpToDate == c.Desired }
+// lacking says how many machines of a role are not ready or not up to date.
+func (c Count) lacking(role string) []string {
+	switch {
+	case c.Ready != c.Desired:
+		return []string{fmt.Sprintf("%d of %d %s ready", c.Ready, c.Desired, role)}
+	case c.UpToDate != c.Desired:
+		return []string{fmt.Sprintf("%d of %d %s up to date", c.UpToDate, c.Desired, role)}
+	}
+	return nil
+}
 
 // State is how far a Cluster has come.
 type State struct {
@@ -108,10 +117,7 @@ func waiting(c *clusterv1.Cluster, s State) string {
 	if s.Available != metav1.ConditionTrue {
 		return cmp.Or(text(c, clusterv1.ClusterAvailableCondition), "it is not available yet")
 	}
-	if !s.ControlPlane.reached() || !s.Workers.reached() {
-		return fmt.Sprintf("%s control planes and %s workers are ready", s.ControlPlane, s.Workers)
-	}
-	return ""
+	return strings.Join(append(s.ControlPlane.lacking("control planes"), s.Workers.lacking("workers")...), "; ")
 }
 
 func text(c *clusterv1.Cluster, condition string) string {

@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console/view"
-	"github.com/slipway-dev/slipway/internal/doctor"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 const bulkPattern = "/hosts/do"
@@ -94,7 +94,7 @@ func (s *server) bulkForm(v *visit) (string, any, error) {
 	if err := together(v.Context(), v.read, found, takes); err != nil {
 		b.Refused = err.Error()
 	}
-	return fmt.Sprintf("%s %s", b.Label, doctor.Plural(len(takes), "host")), b, nil
+	return fmt.Sprintf("%s %s", b.Label, text.Plural(len(takes), "host")), b, nil
 }
 
 // chosenHost is a host by namespace/name, or as it was looked at by namespace/name/uid.

@@ -362,7 +362,7 @@ var cases = []testCase{
 	{"a host is not clean, and away", func(s *Snapshot) {
 		s.Hosts[1].Status.CleanProof, s.Hosts[1].Spec.ClaimGeneration = nil, 1
 		set(&s.Hosts[1].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostAgentNotConnectedReason, "")
-	}, []want{{"HostQuarantined", Error, h2, 0, "has not proved", "kubectl describe"}}},
+	}, []want{{"HostQuarantined", Error, h2, 0, "has not verified", "kubectl describe"}}},
 	{"a claim is orphaned", func(s *Snapshot) {
 		set(&s.Hosts[0].Status.Conditions, clusterv1.ReadyCondition, "False", infrav1.HostOrphanedClaimReason, "is gone")
 	}, []want{{"ClaimOrphaned", Error, h1, 3 * time.Hour, "is gone", "describe"}}},
@@ -380,7 +380,7 @@ var cases = []testCase{
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineHostLostReason, "lost")
 	}, []want{{"MachineLostHost", Error, machine1, 3 * time.Hour, "lost", "kubectl delete machine a-1 -n prod"}}},
 	{"no host fits", func(s *Snapshot) {
-		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineNoHostFitsReason, "no host fits: 1 claimed (h1)")
+		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineNoHostFitsReason, "No host available: 1 claimed (h1)")
 	}, []want{{"NoHostForMachine", Error, machine1, 3 * time.Hour, "1 claimed (h1)", "slipway status --explain prod/a-1"}}},
 	{"hosts are reserved for the control plane", func(s *Snapshot) {
 		set(&s.HostMachines[0].Status.Conditions, infrav1.HostClaimedCondition, "False", infrav1.HostMachineControlPlaneFirstReason, "1 reserved for the control plane (h1)")

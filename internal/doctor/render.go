@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,26 +42,18 @@ func sinceText(since *time.Time, now time.Time) string {
 	return "since " + duration.HumanDuration(max(0, now.Sub(*since)))
 }
 
-// Plural counts things, as in 1 host and 2 hosts.
-func Plural(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return strconv.Itoa(n) + " " + thing
-}
-
 func (r Report) summary() string {
 	where := ""
 	if len(r.Unread) > 0 {
 		where = " in what you may read"
 	}
 	if len(r.Findings) == 0 {
-		return fmt.Sprintf("No problems found%s (%s, %s, %s).", where, Plural(len(checks), "check"), Plural(r.hosts, "host"), Plural(r.clusters, "cluster"))
+		return fmt.Sprintf("No problems found%s (%s, %s, %s).", where, text.Plural(len(checks), "check"), text.Plural(r.hosts, "host"), text.Plural(r.clusters, "cluster"))
 	}
 	var counts []string
 	for _, severity := range []Severity{Error, Warning, Note} {
 		if n := r.Count(severity); n > 0 {
-			counts = append(counts, Plural(n, string(severity)))
+			counts = append(counts, text.Plural(n, string(severity)))
 		}
 	}
 	return fmt.Sprintf("%s%s. -o wide shows remedies, docs/troubleshooting.md each by its name.", strings.Join(counts, ", "), where)

@@ -170,7 +170,7 @@ func TestStateOf(t *testing.T) {
 			if got.Quarantined() != (tc.phase == infrav1.HostPhaseQuarantined) {
 				t.Errorf("quarantined %t in phase %s", got.Quarantined(), got.Phase)
 			}
-			if got.Quarantined() && !strings.Contains(got.Message, "`slipway host clear-quarantine") && !strings.Contains(got.Message, "Take it off the host") {
+			if got.Quarantined() && !strings.Contains(got.Message, "`slipway host clear-quarantine") && !strings.Contains(got.Message, "Remove it, by `slipway host reset") {
 				t.Errorf("a quarantine without remedy: %s", got.Message)
 			}
 		})

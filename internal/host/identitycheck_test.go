@@ -137,7 +137,7 @@ func TestAgentSupported(t *testing.T) {
 func TestAdoptionIsRefused(t *testing.T) {
 	h := &infrav1.Host{Status: infrav1.HostStatus{BootID: "b", Residue: []string{"a", "b", "c", "d", "e", "f"}}}
 	state := host.StateOf(h)
-	if state.Phase != infrav1.HostPhaseQuarantined || state.Reason != infrav1.HostAdoptionRefusedReason || !strings.Contains(state.Message, "(a, b, c, d and 2 more)") || !strings.Contains(state.Message, "Take it off the host") {
+	if state.Phase != infrav1.HostPhaseQuarantined || state.Reason != infrav1.HostAdoptionRefusedReason || !strings.Contains(state.Message, "(a, b, c, d and 2 more)") || !strings.Contains(state.Message, "Remove it, by `slipway host reset") {
 		t.Errorf("state = %+v", state)
 	}
 }

@@ -56,13 +56,13 @@ func freeState(h *infrav1.Host) State {
 	case holdsPreviousClaim(h):
 		return previousClaimState(h)
 	case len(h.Status.Residue) > 0:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason, fmt.Sprintf("The agent found what it did not put there (%s) and neither adopts nor removes it by itself. "+
-			"Take it off the host, by `slipway host reset %s -n %s` or by hand, and the host becomes available by itself. If it is a worker node of one of your clusters, "+
-			"`slipway host adopt %s -n %s --cluster CLUSTER` takes it over as it is. Or give the machine back to whom it belongs", residue(h), h.Name, h.Namespace, h.Name, h.Namespace)}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostAdoptionRefusedReason, fmt.Sprintf("The host has software that Slipway did not install (%s), which the agent neither adopts nor removes by itself. "+
+			"Remove it, by `slipway host reset %s -n %s` or by hand: the host then becomes available. If the host is a worker node of one of your clusters, "+
+			"`slipway host adopt %s -n %s --cluster CLUSTER` adopts it as it is. Otherwise remove the machine from Slipway: `slipway host remove %s -n %s`", residue(h), h.Name, h.Namespace, h.Name, h.Namespace, h.Name, h.Namespace)}
 	case h.Status.CleanProof == nil && h.Spec.ClaimGeneration == 0:
-		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "The agent looks whether the host is clean"}
+		return State{infrav1.HostPhaseEnrolling, infrav1.HostEnrollingReason, "The agent is checking whether the host is clean"}
 	default:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The agent has not proved that the host is clean. " + failedReset(h) + clearRemedy(h)}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The agent has not verified that the host is clean. " + failedReset(h) + clearRemedy(h)}
 	}
 }
 
@@ -75,7 +75,7 @@ func HookPending(h *infrav1.Host) bool {
 func claimedState(h *infrav1.Host) State {
 	claim := h.Spec.Claim
 	waiting := State{infrav1.HostPhaseClaimed, infrav1.HostClaimedReason,
-		fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; waiting for the agent to start the bootstrap", claim.MachineName, claim.ClusterName)}
+		fmt.Sprintf("Claimed by HostMachine %s of Cluster %s; the agent has not started the bootstrap yet", claim.MachineName, claim.ClusterName)}
 	if h.Spec.Desired == nil {
 		return waiting
 	}
@@ -84,14 +84,14 @@ func claimedState(h *infrav1.Host) State {
 		if Bootstrapped(h) {
 			return State{infrav1.HostPhaseRunning, infrav1.HostRunningReason, ""}
 		}
-		adopting := State{infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason, "Waiting for the agent to start the adoption of the node on the host"}
+		adopting := State{infrav1.HostPhaseAdopting, infrav1.HostAdoptingReason, "The agent has not started to adopt the node yet"}
 		return operationState(h, adopting, adopting, infrav1.HostAdoptionRefusedReason)
 	case infrav1.HostDesiredUpgraded:
-		message := fmt.Sprintf("Waiting for the agent to start the upgrade of the host to %s", h.Spec.Desired.Version)
+		message := fmt.Sprintf("The agent has not started the upgrade to %s yet", h.Spec.Desired.Version)
 		upgrading := State{infrav1.HostPhaseUpgrading, infrav1.HostUpgradingReason, message}
 		return operationState(h, upgrading, upgrading, infrav1.UpgradeFailedReason)
 	case infrav1.HostDesiredRebooted:
-		rebooting := State{infrav1.HostPhaseRebooting, infrav1.HostRebootingReason, "Waiting for the agent to start the reboot of the host"}
+		rebooting := State{infrav1.HostPhaseRebooting, infrav1.HostRebootingReason, "The agent has not started the reboot yet"}
 		return operationState(h, rebooting, rebooting, infrav1.HostRebootFailedReason)
 	default:
 		if Bootstrapped(h) {
@@ -123,7 +123,7 @@ func operationState(h *infrav1.Host, waiting, working State, failedReason string
 func releasingState(h *infrav1.Host) State {
 	op := Observed(h)
 	if op == nil {
-		return State{infrav1.HostPhaseResetting, infrav1.HostResettingReason, "Waiting for the agent to start the reset of the host"}
+		return State{infrav1.HostPhaseResetting, infrav1.HostResettingReason, "The agent has not started the reset yet"}
 	}
 	switch {
 	case op.State == infrav1.OperationFailed:
@@ -133,7 +133,7 @@ func releasingState(h *infrav1.Host) State {
 	case h.Spec.Desired.ResetPolicy == infrav1.ResetPolicyManual:
 		return State{infrav1.HostPhaseQuarantined, infrav1.HostManualResetReason, "The reset policy is Manual. " + clearRemedy(h)}
 	default:
-		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The reset ended without proof that the host is clean. " + clearRemedy(h)}
+		return State{infrav1.HostPhaseQuarantined, infrav1.HostNotCleanReason, "The reset ended, and the host was not verified clean. " + clearRemedy(h)}
 	}
 }
 

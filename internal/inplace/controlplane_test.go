@@ -239,7 +239,7 @@ func TestControlPlaneUpdateEnds(t *testing.T) {
 	p.update()
 	p.requestUpgrade()
 	p.agents["m2"].Connect(t, false)
-	if r := p.update(); r.RetryAfterSeconds == 0 || !strings.Contains(r.Message, "Waiting for the agent to start the upgrade") {
+	if r := p.update(); r.RetryAfterSeconds == 0 || !strings.Contains(r.Message, "The agent has not started the upgrade") {
 		t.Errorf("the answer is %+v", r)
 	}
 	p.agent.Obey(t, time.Now())

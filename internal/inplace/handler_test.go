@@ -51,12 +51,12 @@ func TestUpdateEndsWithTheHost(t *testing.T) {
 	waits("a status that is ahead", "is to be upgraded")
 
 	w.requestUpgrade()
-	waits("requested", "Waiting for the agent to start the upgrade")
+	waits("requested", "The agent has not started the upgrade")
 	w.agent.FailNext = "no space left"
 	w.agent.Obey(t, time.Now())
 	waits("failed", "no space left. Mend the host and reboot it")
 	w.agent.Report(t, func(s *infrav1.HostStatus) { s.ObservedOperation = nil })
-	waits("the report is lost, as in a move", "Waiting for the agent to start")
+	waits("the report is lost, as in a move", "The agent has not started")
 	w.agent.Obey(t, time.Now())
 	for range 2 {
 		if r := w.update(); r.Status != hooksv1.ResponseStatusSuccess || r.RetryAfterSeconds != 0 {

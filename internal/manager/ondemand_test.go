@@ -66,7 +66,7 @@ func TestVersionOnDemand(t *testing.T) {
 		if err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
 			return err
 		}
-		if why := conditions.GetMessage(machine, infrav1.HostClaimedCondition); why != "no host fits: 1 Kubernetes v1.91.0 not offered: neither installed nor in a KubernetesRelease for "+runtime.GOARCH+" (host-1)" {
+		if why := conditions.GetMessage(machine, infrav1.HostClaimedCondition); why != "No host available: 1 Kubernetes v1.91.0 not offered: neither installed nor in a KubernetesRelease for "+runtime.GOARCH+" (host-1)" {
 			return fmt.Errorf("it waits: %s", why)
 		}
 		return nil

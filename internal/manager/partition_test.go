@@ -166,7 +166,7 @@ func waits(t *testing.T, namespace, reason string) error {
 			why = conditions.GetMessage(&machines.Items[i], infrav1.HostClaimedCondition)
 		}
 	}
-	if want := "no host fits: 2 claimed (host-2, host-3); 1 " + reason; why != want {
+	if want := "No host available: 2 claimed (host-2, host-3); 1 " + reason; why != want {
 		return fmt.Errorf("waits because %q, want %q", why, want)
 	}
 	return nil

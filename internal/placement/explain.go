@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/slipway-dev/slipway/internal/text"
@@ -17,10 +18,10 @@ const maxNamed = 3
 const maxReasons = 6
 
 // Explain tells in one line why no host was chosen, the most frequent reason
-// first: "no host fits: 2 claimed (host-1, host-2); 1 agent not connected (host-3)".
+// first: "No host available: 2 claimed (host-1, host-2); 1 agent not connected (host-3)".
 func (r Result) Explain() string {
 	if len(r.Rejected) == 0 {
-		return "there are no hosts in this namespace; enroll one"
+		return "No host available: this namespace has none. Add one: `slipway host add`"
 	}
 	byReason, remedies := map[string][]string{}, map[string]string{}
 	for _, rejected := range r.Rejected {
@@ -43,10 +44,14 @@ func (r Result) Explain() string {
 			others += len(byReason[reason])
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("%d %s (%s%s)", len(byReason[reason]), reason, text.List(byReason[reason], maxNamed), remedies[reason]))
+		count := strconv.Itoa(len(byReason[reason]))
+		if len(byReason) == 1 && len(r.Rejected) > 1 {
+			count = "all " + count
+		}
+		parts = append(parts, fmt.Sprintf("%s %s (%s%s)", count, reason, text.List(byReason[reason], maxNamed), remedies[reason]))
 	}
 	if others > 0 {
 		parts = append(parts, fmt.Sprintf("%d for other reasons", others))
 	}
-	return "no host fits: " + strings.Join(parts, "; ")
+	return "No host available: " + strings.Join(parts, "; ")
 }

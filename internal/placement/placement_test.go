@@ -224,7 +224,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := placement.Of().Rank(requirements).Explain(); !strings.Contains(got, "enroll one") {
+	if got := placement.Of().Rank(requirements).Explain(); !strings.Contains(got, "slipway host add") {
 		t.Errorf("no hosts: %s", got)
 	}
 	var hosts []*infrav1.Host
@@ -235,7 +235,7 @@ func TestExplain(t *testing.T) {
 	for _, name := range []string{"y", "z"} {
 		hosts = append(hosts, aHost(name, func(h *infrav1.Host) { h.Namespace, h.Spec.Approval = "prod", infrav1.HostApprovalPending }))
 	}
-	want := "no host fits: 5 claimed (h0, h1, h2 and 2 more); 2 not approved (y, z; approve with: slipway host approve y -n prod); 1 unschedulable (x)"
+	want := "No host available: 5 claimed (h0, h1, h2 and 2 more); 2 not approved (y, z; approve with: slipway host approve y -n prod); 1 unschedulable (x)"
 	if got := placement.Of(hosts...).Rank(requirements).Explain(); got != want {
 		t.Errorf("Explain = %s\nwant      %s", got, want)
 	}

@@ -26,7 +26,7 @@ func (b *planner) create() {
 	outdated := b.unreplaced()
 	spread := b.newSpread()
 	for range missing {
-		b.step(Step{Action: ActionCreate, Domain: spread.next(), Reason: fmt.Sprintf("the pool has %d machines of %d", b.total, b.pool.Desired)})
+		b.step(Step{Action: ActionCreate, Domain: spread.next(), Reason: fmt.Sprintf("%d of %d exist", b.total, b.pool.Desired)})
 	}
 	for i := range max(surge, 0) {
 		s := Step{Action: ActionCreate, Domain: spread.next(), Reason: "to replace outdated machines"}

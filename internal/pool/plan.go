@@ -195,7 +195,7 @@ func (b *planner) removeSurplus() {
 	if surplus <= 0 {
 		return
 	}
-	why := fmt.Sprintf("the pool has %d machines and may have %d", b.total, allowed)
+	why := fmt.Sprintf("scaling down from %d to %d", b.total, allowed)
 	var machineless []string
 	for _, m := range b.removalOrder(b.staying)[:surplus] {
 		if m.Provisioned && !m.Machine && !b.pool.Deleting {

@@ -163,10 +163,10 @@ func (w *world) do(s pool.Step) (marked bool) {
 	case pool.ActionMove:
 		m.Domain = s.Domain
 	case pool.ActionDeleteMachine, pool.ActionDeleteHostMachine:
-		if strings.HasPrefix(s.Reason, "the pool has") && w.born[m.Name] == w.epoch {
+		if strings.HasPrefix(s.Reason, "scaling down") && w.born[m.Name] == w.epoch {
 			w.failf("%s was made and is surplus now, although nothing else is wanted", m.Name)
 		}
-		marked = m.Marked && m.Available && strings.HasPrefix(s.Reason, "the pool has")
+		marked = m.Marked && m.Available && strings.HasPrefix(s.Reason, "scaling down")
 		w.checkEvacuation(*m, s)
 		m.Leaving, m.MachineLeaving = true, m.Machine
 	case pool.ActionCreate:

@@ -244,11 +244,11 @@ func TestRemoveRefuses(t *testing.T) {
 			orphan(w, b, name)
 			w.disconnected(name)
 		}, detach: true, reason: provision.ReasonNotClean, says: "is gone and did not request its reset", remedy: "--no-ssh --evacuate"},
-		"dirty": {spoil: unproved, reason: provision.ReasonNotClean, says: "has not proved that the host is clean"},
+		"dirty": {spoil: unproved, reason: provision.ReasonNotClean, says: "has not verified that the host is clean"},
 		"dirty-nobody-judged": {spoil: func(w *world, b *bare, name string) {
 			unproved(w, b, name)
 			w.unjudged(name)
-		}, detach: true, reason: provision.ReasonNotClean, says: "has not proved that the host is clean"},
+		}, detach: true, reason: provision.ReasonNotClean, says: "has not verified that the host is clean"},
 		"other-id": {spoil: func(_ *world, b *bare, _ string) { b.write("/etc/machine-id", "another\n") },
 			reason: provision.ReasonOtherMachine, says: "that has machine-id ", remedy: "--ssh other-id="},
 		"other-agent": {spoil: func(w *world, b *bare, _ string) {

@@ -145,12 +145,12 @@ func findMachine(ctx context.Context, c client.Reader, namespace, name string) (
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, fmt.Errorf("there are %d machines %s; say which as namespace/name", len(found), name)
+		return nil, fmt.Errorf("%d machines are called %s: name one as NAMESPACE/NAME", len(found), name)
 	case len(waiting) == 0:
-		return nil, fmt.Errorf("there is no HostMachine %s, and none waits for a host", name)
+		return nil, fmt.Errorf("HostMachine %s not found; no machine is waiting for a host", name)
 	default:
 		slices.Sort(waiting)
-		return nil, fmt.Errorf("there is no HostMachine %s; these wait for a host: %s", name, strings.Join(waiting[:min(len(waiting), 10)], ", "))
+		return nil, fmt.Errorf("HostMachine %s not found; these wait for a host: %s", name, strings.Join(waiting[:min(len(waiting), 10)], ", "))
 	}
 }
 

@@ -40,7 +40,7 @@ func explain(t *testing.T, name string, more ...client.Object) (Placement, error
 	cluster := &clusterv1.Cluster{ObjectMeta: named("c")}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "HostCluster", Name: "c"}
 	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: "controlplane.cluster.x-k8s.io", Kind: "KubeadmControlPlane", Name: "plane"}
-	member := hostMachine("workers-1", "c", condition(infrav1.HostClaimedCondition, "False", "no host fits"))
+	member := hostMachine("workers-1", "c", condition(infrav1.HostClaimedCondition, "False", "No host available"))
 	member.Labels[clusterv1.MachinePoolNameLabel] = "workers-x"
 	member.OwnerReferences = []metav1.OwnerReference{ownedBy(infrav1.GroupVersion, "HostMachinePool", "workers")}
 	member.Spec.Spread = &infrav1.SpreadDomain{Key: "rack", Value: "b"}
@@ -81,7 +81,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("placement = %+v, %v", p, err)
 	}
 	out := display.NewPage(nil)
-	if RenderPlacement(out, p); !strings.Contains(out.String(), "no host fits") || !strings.Contains(out.String(), "host-3  false  unschedulable") {
+	if RenderPlacement(out, p); !strings.Contains(out.String(), "No host available") || !strings.Contains(out.String(), "host-3  false  unschedulable") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 	p, err = explain(t, "default/cp-1")

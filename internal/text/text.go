@@ -4,6 +4,7 @@ package text
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -16,6 +17,14 @@ func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 func Printable(s string) string {
 	words := strings.FieldsFunc(strings.ToValidUTF8(s, ""), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	return strings.Join(words, " ")
+}
+
+// Plural counts things, as in 1 host and 2 hosts.
+func Plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return strconv.Itoa(n) + " " + thing
 }
 
 // List names the first items of a list, and counts the rest: "a, b and 3 more".

@@ -190,8 +190,8 @@ var theWays = []way{
 	{
 		name: "the endpoint of a new cluster is the address of a host", kind: "Cluster", of: func(*ways) string { return "refused" }, check: "EndpointRefused",
 		breaks: func(w *ways, _ string) {
-			address := w.mustKubectl("", "get", "host", free(w), "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`)
-			w.apply("", strings.NewReplacer("name: local", "name: refused", virtualIP, address).Replace(clusterOf(current, "machineDeployments: [{class: default-worker, name: md, replicas: 0}]")))
+			addresses := strings.Fields(w.mustKubectl("", "get", "host", free(w), "-o", `jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`))
+			w.apply("", strings.NewReplacer("name: local", "name: refused", virtualIP, addresses[0]).Replace(clusterOf(current, "machineDeployments: [{class: default-worker, name: md, replicas: 0}]")))
 		},
 		command: "kubectl delete cluster",
 	},

@@ -178,7 +178,7 @@ func (l *Loop) verify(ctx context.Context, failed error) error {
 	var e *operation.Error
 	switch unverifiable := (*operation.Unverifiable)(nil); {
 	case err != nil:
-		e = operation.AsError(operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, errors.Join(failed, err), "find out whether the host is clean"))
+		e = operation.AsError(operation.Failf(operation.ReasonResetFailed, operation.RetryAfterReset, errors.Join(failed, err), "the host may have leftovers, which could not be checked"))
 	case len(left) > 0:
 		l.Log.Warn("the reset left something behind", "count", len(left), "left", left[:min(len(left), maxLogged)])
 		e = operation.AsError(operation.NotClean(left, why+"see the log of slipway-agent on the host and remove what is left"))

@@ -371,5 +371,5 @@ type ConflictError struct {
 
 // Error implements error.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("another machine, with the MAC address %s, has %s: condition EndpointHeld of the HostCluster names it and what to do", e.MAC, e.Address)
+	return fmt.Sprintf("%[2]s is in use by another machine (MAC address %[1]s): condition EndpointHeld of the HostCluster names the machine and the remedy", e.MAC, e.Address)
 }

@@ -139,11 +139,11 @@ func (r *Reconciler) clearClaim(ctx context.Context, s *scope) (bool, error) {
 		return false, fmt.Errorf("clear the claim: %w", err)
 	}
 	if claim == nil {
-		r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Clean of what an operator had reset, and free")
+		r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Reset complete; the host is available")
 		return false, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Host is clean and free", "HostMachine", klog.KRef(s.host.Namespace, claim.MachineName), "claim", claim.ClaimID)
-	r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Clean of HostMachine %s and free again", claim.MachineName)
+	r.Recorder.Eventf(s.host, nil, "Normal", "Released", "Release", "Reset after HostMachine %s complete; the host is available", claim.MachineName)
 	return false, nil
 }
 

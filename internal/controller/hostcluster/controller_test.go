@@ -495,10 +495,10 @@ func TestEndpointHeld(t *testing.T) {
 	mac("other", "02:00:00:00:00:03")
 	mac("spare", "02:00:00:00:00:04")
 	for _, c := range []struct{ mac, reason, message string }{
-		{"02:00:00:00:00:99", "Contested", "h1: 10.0.0.1 is held by an unknown machine, with the MAC address 02:00:00:00:00:99: find it"},
-		{"02:00:00:00:00:0a", "HeldTwice", "h1: 10.0.0.1 is held by Host h2 of this cluster: do not remove it by hand"},
-		{"02:00:00:00:00:03", "Contested", "h1: 10.0.0.1 is held by Host other of Cluster c2: choose an unused address"},
-		{"02:00:00:00:00:04", "Contested", "h1: 10.0.0.1 is held by Host spare, which has no claim"},
+		{"02:00:00:00:00:99", "Contested", "h1: 10.0.0.1 is in use by an unknown machine (MAC address 02:00:00:00:00:99): remove the address there"},
+		{"02:00:00:00:00:0a", "HeldTwice", "h1: 10.0.0.1 is in use by Host h2 of this cluster: do not remove it by hand"},
+		{"02:00:00:00:00:03", "Contested", "h1: 10.0.0.1 is in use by Host other of Cluster c2: choose an unused address"},
+		{"02:00:00:00:00:04", "Contested", "h1: 10.0.0.1 is in use by Host spare, which serves no cluster"},
 	} {
 		duplicate("h1", c.mac, func(h *infrav1.Host) { h.Status.VirtualIP.Message = "another machine, with the MAC address " + c.mac })
 		check(metav1.ConditionFalse, c.reason, c.message)
@@ -506,16 +506,16 @@ func TestEndpointHeld(t *testing.T) {
 	}
 	// A host that is to make a control plane finds the address taken.
 	duplicate("h1", "02:00:00:00:00:99", func(h *infrav1.Host) { h.Status.VirtualIP.State = infrav1.VirtualIPStandby })
-	check(metav1.ConditionFalse, "Contested", "No host holds 10.0.0.1, of 2 that may; h1: 10.0.0.1 is held by an unknown machine")
+	check(metav1.ConditionFalse, "Contested", "No host holds 10.0.0.1, of 2 that may; h1: 10.0.0.1 is in use by an unknown machine")
 	// A member whose agent hangs has it, and nobody is elected.
 	mac("h2", "02:00:00:00:00:0A")
 	duplicate("h1", "02:00:00:00:00:0A", func(*infrav1.Host) {})
-	check(metav1.ConditionFalse, "NotHeld", "h1: 10.0.0.1 is held by Host h2 of this cluster")
+	check(metav1.ConditionFalse, "NotHeld", "h1: 10.0.0.1 is in use by Host h2 of this cluster")
 	// The elected host is told to nobody as the one that is wrong.
 	report("h2", "c1", infrav1.VirtualIPHeld, 1, metav1.ConditionTrue, "")
 	mac("h2", "02:00:00:00:00:0A")
 	duplicate("h1", "02:00:00:00:00:0A", func(*infrav1.Host) {})
-	check(metav1.ConditionTrue, "Held", "Host h2 holds 10.0.0.1, and the API server answers at 10.0.0.1:6443; h1: 10.0.0.1 is held by Host h2 of this cluster: do not remove it by hand")
+	check(metav1.ConditionTrue, "Held", "Host h2 holds 10.0.0.1, and the API server answers at 10.0.0.1:6443; h1: 10.0.0.1 is in use by Host h2 of this cluster: do not remove it by hand")
 	for len(recorder.Events) > 0 {
 		<-recorder.Events
 	}

@@ -162,7 +162,7 @@ func holderCondition(endpoint clusterv1.APIEndpoint, all []candidate) metav1.Con
 		}
 	case holder.troubled():
 		condition.Reason = infrav1.EndpointContestedReason
-		condition.Message = fmt.Sprintf("Host %s holds %s, and something is wrong with it", holder.host, address)
+		condition.Message = fmt.Sprintf("Host %s holds %s and reports a problem", holder.host, address)
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.EndpointHeldReason
 		condition.Message = fmt.Sprintf("Host %s holds %s, and the API server answers at %s", holder.host, address, at)
@@ -182,14 +182,14 @@ func (c candidate) duplicate(all []candidate, hosts []infrav1.Host) (problem str
 	}
 	switch {
 	case other == nil:
-		return fmt.Sprintf("%s is held by an unknown machine, with the MAC address %s: find it and take the address off it, or choose an unused address for a new cluster", address, mac), false
+		return fmt.Sprintf("%s is in use by an unknown machine (MAC address %s): remove the address there, or choose an unused address for a new cluster", address, mac), false
 	case slices.ContainsFunc(all, func(c candidate) bool { return c.host == other.Name }):
-		return fmt.Sprintf("%s is held by Host %s of this cluster: do not remove it by hand, a host that is not elected gives it up within seconds; "+
-			"if that lasts, look at slipway-agent on both hosts", address, other.Name), true
+		return fmt.Sprintf("%s is in use by Host %s of this cluster: do not remove it by hand, the host that is not elected releases it within seconds; "+
+			"if it does not, check slipway-agent on both hosts", address, other.Name), true
 	case other.Spec.Claim != nil:
-		return fmt.Sprintf("%s is held by Host %s of Cluster %s: choose an unused address for the new one of the two clusters", address, other.Name, other.Spec.Claim.ClusterName), false
+		return fmt.Sprintf("%s is in use by Host %s of Cluster %s: choose an unused address for the newer of the two clusters", address, other.Name, other.Spec.Claim.ClusterName), false
 	default:
-		return fmt.Sprintf("%s is held by Host %s, which has no claim: take the address off that host", address, other.Name), false
+		return fmt.Sprintf("%s is in use by Host %s, which serves no cluster: remove the address from that host", address, other.Name), false
 	}
 }
 

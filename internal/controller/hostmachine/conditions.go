@@ -114,5 +114,5 @@ func deletionMessage(s *scope) string {
 	if s.host == nil {
 		return ""
 	}
-	return fmt.Sprintf("Waiting for Host %s to reset. %s", s.host.Name, host.StateOf(s.host).Message)
+	return fmt.Sprintf("Resetting Host %s. %s", s.host.Name, host.StateOf(s.host).Message)
 }

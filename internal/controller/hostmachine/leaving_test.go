@@ -303,8 +303,8 @@ func TestMachineThatItsMakerLeftClaims(t *testing.T) {
 // A release says that a host proved to be clean only of a Host that is there.
 func TestMissingHostProvedNothing(t *testing.T) {
 	for name, c := range map[string]struct{ deleted, says string }{
-		"released": {"", "Normal Released Host host-1 proved to be clean"},
-		"missing":  {"host-1", "Warning ReleasedUnproved Host host-1 is gone"},
+		"released": {"", "Normal Released Reset of Host host-1 complete"},
+		"missing":  {"host-1", "Warning ReleasedUnproved Host host-1 was deleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, agent, key := running(t)

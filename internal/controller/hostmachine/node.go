@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/host"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 const (
@@ -127,8 +128,9 @@ func (r *Reconciler) nodeNotReady(s *scope, machine *clusterv1.Machine, view nod
 	case left > 0:
 		s.requeueAfter = left
 	default:
-		s.ailment = &waiting{infrav1.NodeNotReadyReason, fmt.Sprintf("The Node has not been ready for %s. Condition %s of Machine %s says why",
-			nodeNotReadyGrace, clusterv1.MachineNodeReadyCondition, machine.Name)}
+		node := conditions.Get(machine, clusterv1.MachineNodeReadyCondition)
+		s.ailment = &waiting{infrav1.NodeNotReadyReason, fmt.Sprintf("Node %s is not ready since %s: %s. Read the kubelet's log: `slipway host logs %s kubelet -n %s`",
+			machine.Status.NodeRef.Name, node.LastTransitionTime.UTC().Format(time.RFC3339), text.OneLine(node.Message), s.host.Name, s.host.Namespace)}
 	}
 }
 

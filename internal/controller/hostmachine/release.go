@@ -140,17 +140,17 @@ func (r *Reconciler) reportRelease(ctx context.Context, s *scope, left []infrav1
 		err := r.APIReader.Get(ctx, client.ObjectKey{Namespace: s.hostMachine.Namespace, Name: name}, &infrav1.Host{})
 		switch {
 		case apierrors.IsNotFound(err):
-			r.Recorder.Eventf(s.hostMachine, nil, "Warning", "ReleasedUnproved", "Release", "Host %s is gone: nothing tells whether it is clean", name)
+			r.Recorder.Eventf(s.hostMachine, nil, "Warning", "ReleasedUnproved", "Release", "Host %s was deleted, so nothing verifies that the machine is clean: check it before you use it again", name)
 		case err != nil:
 			return fmt.Errorf("get Host %s: %w", name, err)
 		default:
-			r.Recorder.Eventf(s.hostMachine, nil, "Normal", "Released", "Release", "Host %s proved to be clean and is free again", name)
+			r.Recorder.Eventf(s.hostMachine, nil, "Normal", "Released", "Release", "Reset of Host %s complete; it is available", name)
 		}
 		return nil
 	}
 	for i := range left {
 		r.Recorder.Eventf(s.hostMachine, &left[i], "Warning", "ReleasedUnproved", "Release",
-			"Host %s did not prove to be clean; it resets when its agent returns, and nobody can claim it before", left[i].Name)
+			"Host %s was released before it was verified clean. It stays unavailable until its agent reconnects and resets it", left[i].Name)
 	}
 	return nil
 }

@@ -64,10 +64,10 @@ func TestStepsArePlannedAgainLive(t *testing.T) {
 		frozen string
 	}{
 		"as it should be":                   {members: 2, replicas: 2},
-		"too few":                           {members: 1, replicas: 3, writes: []string{"create", "create"}, events: []string{"Normal ScaledUp Added 2 machines: "}, reads: true},
+		"too few":                           {members: 1, replicas: 3, writes: []string{"create", "create"}, events: []string{"Normal ScaledUp Adding 2 machines: "}, reads: true},
 		"too few, as the cache has it":      {members: 1, replicas: 3, live: 2, reads: true},
 		"too few, and the MachinePool gone": {members: 1, replicas: 3, gone: "c", reads: true, frozen: "Cluster c is gone"},
-		"too many":                          {members: 2, replicas: 1, writes: []string{"delete m0"}, events: []string{"Normal ScaledDown Removing 1 machines: "}, reads: true},
+		"too many":                          {members: 2, replicas: 1, writes: []string{"delete m0"}, events: []string{"Normal ScaledDown Removing 1 machine: "}, reads: true},
 		"too many, as the cache has it":     {members: 2, replicas: 1, gone: "m0", reads: true},
 		"a pool that goes":                  {members: 2, replicas: 2, goes: true, writes: []string{"delete m0", "delete m1"}, events: []string{"Normal ScaledDown Removing 2 machines: "}},
 	} {

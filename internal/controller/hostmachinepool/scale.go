@@ -19,6 +19,7 @@ import (
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/pool"
 	"github.com/slipway-dev/slipway/internal/reconciler"
+	"github.com/slipway-dev/slipway/internal/text"
 )
 
 // makePlan plans over what the scope holds now.
@@ -177,11 +178,11 @@ func (r *Reconciler) reportSteps(s *scope) {
 	report := func(event, action, verb string, actions ...pool.Action) {
 		for _, a := range actions {
 			if n := s.plan.Count(a); n > 0 {
-				r.Recorder.Eventf(s.pool, nil, "Normal", event, action, "%s %d machines: %.900s", verb, n, first[a])
+				r.Recorder.Eventf(s.pool, nil, "Normal", event, action, "%s %s: %.900s", verb, text.Plural(n, "machine"), first[a])
 			}
 		}
 	}
-	report("ScaledUp", "Scale", "Added", pool.ActionCreate)
+	report("ScaledUp", "Scale", "Adding", pool.ActionCreate)
 	report("ScaledDown", "Scale", "Removing", pool.ActionDeleteMachine, pool.ActionDeleteHostMachine)
 	report("UpgradingInPlace", "Upgrade", "Upgrading in place", pool.ActionUpgrade)
 }

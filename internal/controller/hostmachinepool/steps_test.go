@@ -308,8 +308,8 @@ func TestStepsAreReported(t *testing.T) {
 	d.reportSteps(d.scope)
 	got := d.reported()
 	want := []string{
-		"Normal ScaledUp Added 2 machines: two more", "Normal ScaledDown Removing 1 machines: old", "Normal ScaledDown Removing 1 machines: lost",
-		"Normal UpgradingInPlace Upgrading in place 1 machines: newer",
+		"Normal ScaledUp Adding 2 machines: two more", "Normal ScaledDown Removing 1 machine: old", "Normal ScaledDown Removing 1 machine: lost",
+		"Normal UpgradingInPlace Upgrading in place 1 machine: newer",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
