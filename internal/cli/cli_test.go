@@ -143,6 +143,18 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+// The words in kubectl's order do the same, and help does not list them.
+func TestKubectlsOrder(t *testing.T) {
+	for words, flag := range map[string]string{"get hosts": "--selector", "get host": "--selector", "get cluster": "--sort-by", "get events": "--watch", "describe host": "--watch", "describe clusters": "--watch"} {
+		if out, err := run(t, append(strings.Fields(words), "--help")...); err != nil || !strings.Contains(out, flag) {
+			t.Errorf("%s: %v, %s", words, err, out)
+		}
+	}
+	if out, err := run(t, "--help"); err != nil || strings.Contains(out, "\n  get ") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 // A shell that there is no completion for is an error that names those there are.
 func TestCompletionOfAnotherShell(t *testing.T) {
 	_, err := run(t, "completion", "tcsh")

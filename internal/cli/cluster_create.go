@@ -11,13 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilversion "k8s.io/apimachinery/pkg/util/version"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/clusters"
 )
 
@@ -117,22 +116,18 @@ func (f *clusterCreateFlags) create(cmd *cobra.Command, s *session, args []strin
 		}
 	}
 	if o.Class == "" {
-		if o.Class, err = defaultClass(cmd, s); err != nil {
+		if o.Class, err = change.DefaultClass(cmd.Context(), s, s.namespace); err != nil {
 			return err
 		}
 	}
-	objects, err := clusters.New(o)
+	objects, err := change.NewCluster(cmd.Context(), s, o)
 	if err != nil {
+		if apierrors.IsNotFound(err) {
+			known, _ := classNames(cmd, s, nil)
+			err = fmt.Errorf("there is no ClusterClass %s in namespace %s; there are: %s", o.Class, s.namespace, strings.Join(append(known, clusters.DefaultClass+" (created when it is missing)"), ", "))
+		}
 		return err
 	}
-	class, missing, err := classOf(cmd, s, o.Class)
-	if err != nil {
-		return err
-	}
-	if err := clusters.CheckVariables(class, o.Variables); err != nil {
-		return err
-	}
-	objects = append(missing, objects...)
 	switch f.dryRun {
 	case dryRunServer:
 		var copies []client.Object // without what the server fills in
@@ -178,70 +173,27 @@ func newestVersion(cmd *cobra.Command, s *session) (string, error) {
 	if err := s.List(cmd.Context(), list, client.InNamespace(s.namespace)); err != nil {
 		return "", err
 	}
-	var newest *utilversion.Version
-	for i := range list.Items {
-		for _, v := range list.Items[i].Status.Inventory.KubernetesVersions {
-			if version, err := utilversion.ParseSemantic(v); err == nil && (newest == nil || newest.LessThan(version)) {
-				newest = version
-			}
-		}
-	}
-	if newest == nil {
+	newest := change.NewestVersion(list.Items)
+	if newest == "" {
 		return "", fmt.Errorf("no host in namespace %s reports a version of Kubernetes: set --kubernetes-version; `%s host list -n %s` shows the hosts", s.namespace, cmd.Root().CommandPath(), s.namespace)
 	}
-	return "v" + newest.String(), nil
+	return newest, nil
 }
 
-// defaultClass is that of local hosts where there is one: their kubelets need what it says.
-func defaultClass(cmd *cobra.Command, s *session) (string, error) {
-	err := s.Get(cmd.Context(), s.key(clusters.LocalClass), &clusterv1.ClusterClass{})
-	if apierrors.IsNotFound(err) {
-		return clusters.DefaultClass, nil
-	}
-	return clusters.LocalClass, err
-}
-
-// classOf returns a ClusterClass, and the objects of the one of the release when that is wanted
-// and is not there. Any other class is its author's.
-func classOf(cmd *cobra.Command, s *session, name string) (*clusterv1.ClusterClass, []client.Object, error) {
-	class := &clusterv1.ClusterClass{}
-	err := s.Get(cmd.Context(), s.key(name), class)
-	if !apierrors.IsNotFound(err) {
-		return class, nil, err
-	}
-	if name != clusters.DefaultClass {
-		known, _ := classNames(cmd, s, nil)
-		return nil, nil, fmt.Errorf("there is no ClusterClass %s in namespace %s; there are: %s", name, s.namespace, strings.Join(append(known, clusters.DefaultClass+" (created when it is missing)"), ", "))
-	}
-	missing, err := clusters.Class(s.namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	last := missing[len(missing)-1].(*unstructured.Unstructured)
-	return class, missing, runtime.DefaultUnstructuredConverter.FromUnstructured(last.Object, class)
-}
-
-// createAll creates objects in their order. Those that are there already are left alone, but
-// for the Cluster.
+// createAll creates objects in their order, and prints each.
 func createAll(cmd *cobra.Command, s *session, objects []client.Object, options ...client.CreateOption) error {
-	for _, object := range objects {
-		kind, name := object.GetObjectKind().GroupVersionKind().Kind, object.GetName()
-		err := s.Create(cmd.Context(), object, options...)
-		switch {
-		case apierrors.IsAlreadyExists(err) && kind == "Cluster":
-			return fmt.Errorf("there is a Cluster %s in namespace %s already; `%s cluster scale` and `cluster upgrade` change it", name, s.namespace, cmd.Root().CommandPath())
-		case apierrors.IsAlreadyExists(err):
-			continue
-		case err != nil:
-			return fmt.Errorf("create %s %s: %w", kind, name, err)
-		}
-		how := ""
-		if len(options) > 0 {
-			how = " (server dry run)"
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s created%s\n", kind, name, how)
+	how := ""
+	if len(options) > 0 {
+		how = " (server dry run)"
 	}
-	return nil
+	err := change.Create(cmd.Context(), s, objects, func(kind, name string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s created%s\n", kind, name, how)
+	}, options...)
+	if apierrors.IsAlreadyExists(err) {
+		name := objects[len(objects)-1].GetName()
+		return fmt.Errorf("there is a Cluster %s in namespace %s already; `%s cluster scale` and `cluster upgrade` change it", name, s.namespace, cmd.Root().CommandPath())
+	}
+	return err
 }
 
 // print writes objects as manifests, or as a List.

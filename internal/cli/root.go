@@ -61,6 +61,10 @@ func Root(p Program) *cobra.Command {
 		command.GroupID = "more"
 		root.AddCommand(command)
 	}
+	root.AddCommand(
+		verb("get", named("hosts", hostListCommand(&p)), named("clusters", clusterGetCommand(&p)), named("events", eventsCommand(&p))),
+		verb("describe", named("host", hostDescribeCommand(&p)), named("cluster", clusterDescribeCommand(&p))),
+	)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.InitDefaultCompletionCmd()
@@ -71,6 +75,25 @@ func Root(p Program) *cobra.Command {
 		asPlugin(root)
 	}
 	return root
+}
+
+// verb has commands in the order of kubectl's words, such as get hosts, for those who type them so. Help has the
+// others alone.
+func verb(name string, nouns ...*cobra.Command) *cobra.Command {
+	command := &cobra.Command{Use: name, Short: "The same, with the words in kubectl's order", Hidden: true}
+	command.AddCommand(nouns...)
+	return command
+}
+
+// named calls a command by its noun, in singular and plural.
+func named(noun string, command *cobra.Command) *cobra.Command {
+	_, arguments, _ := strings.Cut(command.Use, " ")
+	other := noun + "s"
+	if one, plural := strings.CutSuffix(noun, "s"); plural {
+		other = one
+	}
+	command.Use, command.Aliases, command.GroupID = strings.TrimSpace(noun+" "+arguments), []string{other}, ""
+	return command
 }
 
 // asPlugin shows the command as what the user types.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	ctrlclient "sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/slipway-dev/slipway/internal/console"
@@ -67,6 +68,10 @@ func ListenConsole(ctx context.Context, cluster *management.Cluster, address, na
 	}
 	c, err := console.Listen(ctx, console.Config{
 		Address: address, Rest: config, Client: client, Namespace: namespace, Name: cluster.Name, Explain: cluster.Explain,
+		Kubeconfig: func(ctx context.Context, reader ctrlclient.Reader, of ctrlclient.ObjectKey) ([]byte, error) {
+			kubeconfig, err := cluster.WorkloadKubeconfig(ctx, reader, of)
+			return kubeconfig.Data, err
+		},
 	})
 	return c, cluster.Explain(err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
@@ -58,6 +60,8 @@ type action[T any] struct {
 	// command is the equal one, without the namespace.
 	command string
 	do      func(ctx context.Context, c client.Client, o *T, form url.Values) error
+	// file is what the form is answered with, once it is recorded, instead of the page of the object.
+	file func(ctx context.Context, s *server, of client.ObjectKey) ([]byte, error)
 }
 
 // field of a form.
@@ -209,6 +213,18 @@ var clusterActions = []action[clusterv1.Cluster]{
 			return change.Cluster(ctx, c, cluster, change.Pause(false))
 		},
 	},
+	{
+		name: "kubeconfig", label: "Kubeconfig…", means: "Your browser saves a file that gives all rights in the cluster, with no end but that of its certificate: keep it as you keep a password.",
+		needs: []right{onClusters("get"), {"get", "", "secrets"}}, final: never[clusterv1.Cluster],
+		offered: func(c *clusterv1.Cluster) bool {
+			return conditions.IsTrue(c, clusterv1.ClusterControlPlaneInitializedCondition)
+		},
+		command: "slipway kubeconfig NAME --merge",
+		do:      func(context.Context, client.Client, *clusterv1.Cluster, url.Values) error { return nil },
+		file: func(ctx context.Context, s *server, of client.ObjectKey) ([]byte, error) {
+			return s.Kubeconfig(ctx, s.Client, of)
+		},
+	},
 }
 
 // replicasOf is how many machines a group of a topology is to have.
@@ -227,12 +243,17 @@ type button struct {
 	Missing []string
 }
 
+// isOffered says whether an action makes sense, here and now.
+func (a *action[T]) isOffered(s *server, o *T) bool {
+	return (a.file == nil || s.Kubeconfig != nil) && a.offered(o)
+}
+
 // buttonsFor are the actions that make sense for an object.
 func buttonsFor[T any](s *server, v *visit, kind string, o *T, actions []action[T]) []button {
 	key := keyOf(v.Request)
 	var all []button
 	for i := range actions {
-		if a := &actions[i]; a.offered(o) {
+		if a := &actions[i]; a.isOffered(s, o) {
 			all = append(all, button{a.label, view.PageOf(kind, key.Namespace, key.Name, "") + "/do/" + a.name, s.missing(v.Context(), key.Namespace, a.needs)})
 		}
 	}
@@ -305,8 +326,15 @@ func (a actor[T, P]) form(s *server, v *visit) (string, any, error) {
 func (a actor[T, P]) act(s *server) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		key := keyOf(r)
-		if code, err := a.carryOut(s, r); err != nil {
+		file, code, err := a.carryOut(s, r)
+		if err != nil {
 			s.answer(w, r, pageFor(a.pattern), code, s.Explain(err).Error())
+			return
+		}
+		if file != nil {
+			w.Header().Set("Content-Type", "application/yaml")
+			w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": key.Name + "." + r.PathValue("action")}))
+			_, _ = w.Write(file)
 			return
 		}
 		back := url.URL{Path: view.PageOf(a.kind, key.Namespace, key.Name, "")}
@@ -314,12 +342,18 @@ func (a actor[T, P]) act(s *server) http.HandlerFunc {
 	}
 }
 
-func (a actor[T, P]) carryOut(s *server, r *http.Request) (int, error) {
+func (a actor[T, P]) carryOut(s *server, r *http.Request) (file []byte, code int, err error) {
 	found, err := a.find(r)
 	if err != nil {
-		return http.StatusNotFound, err
+		return nil, http.StatusNotFound, err
 	}
-	return a.perform(r.Context(), s, found, keyOf(r), r.PostForm)
+	code, err = a.perform(r.Context(), s, found, keyOf(r), r.PostForm)
+	if err == nil && found.file != nil {
+		if file, err = found.file(r.Context(), s, keyOf(r)); err != nil {
+			code = statusOf(err)
+		}
+	}
+	return file, code, err
 }
 
 // perform does what a filled-in form asks for to one object.
@@ -330,7 +364,7 @@ func (a actor[T, P]) perform(ctx context.Context, s *server, found *action[T], k
 		case string(o.GetUID()) != form.Get("uid"):
 			refused = http.StatusConflict
 			return fmt.Errorf("another %s has this name now: look at it", a.kind)
-		case !found.offered(o):
+		case !found.isOffered(s, o):
 			refused = http.StatusConflict
 			return errors.New("it has changed since you looked at it, and this makes no sense any more")
 		case found.final(o, form) && form.Get("confirm") != key.Name:

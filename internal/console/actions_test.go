@@ -10,11 +10,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/testenv"
 	"github.com/slipway-dev/slipway/internal/testenv/poll"
 )
 
@@ -202,5 +205,75 @@ func TestActionsOnACluster(t *testing.T) {
 	poll.True(t, "a cluster that is paused can be resumed", func() bool { return strings.Contains(c.page(t, page), `/do/resume"`) })
 	if code, text := send("resume", nil); code != http.StatusSeeOther || ptr.Deref(now().Spec.Paused, false) {
 		t.Errorf("answers %d: %s", code, text)
+	}
+}
+
+// A kubeconfig is a file for who may read its Secret, and the cluster has who requested it.
+func TestKubeconfigOfACluster(t *testing.T) {
+	namespace := env0(t)
+	object := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c2"}}
+	object.Spec.Topology = clusterv1.Topology{ClassRef: clusterv1.ClusterClassRef{Name: "class"}, Version: "v1.36.3"}
+	create(t, object)
+	page := "/clusters/" + namespace + "/c2"
+	form := page + "/do/kubeconfig"
+	c := start(t, "", namespace)
+	if text := c.page(t, page); strings.Contains(text, `href="`+form+`"`) {
+		t.Errorf("a cluster without a control plane has a kubeconfig:\n%s", text)
+	}
+	object.Status.Conditions = []metav1.Condition{{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: metav1.Now()}}
+	if err := env.Client.Status().Update(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	poll.True(t, "the cluster has a kubeconfig", func() bool { return strings.Contains(c.page(t, page), `href="`+form+`"`) })
+	want(t, "the form", c.page(t, form), "slipway kubeconfig c2 --merge -n "+namespace)
+	code, text, header := c.as(t, http.MethodPost, form, c.filled(t, form, map[string]string{"reason": "look"}).Encode(), same)
+	if code != http.StatusOK || text != "kubeconfig of "+namespace+"/c2" || header.Get("Content-Disposition") != "attachment; filename=c2.kubeconfig" || header.Get("Cache-Control") != "no-store" {
+		t.Errorf("answers %d %v: %s", code, header, text)
+	}
+	poll.True(t, "an event has who requested it", func() bool { return strings.Contains(c.page(t, "/activity"), "Kubeconfig requested by ") })
+
+	user := "looker-of-" + namespace
+	all := rule("*", "*")
+	all.APIGroups, all.Verbs, all.Resources = []string{"*"}, []string{"get", "list", "watch"}, []string{"clusters", "hosts", "machines"}
+	grant(t, user, namespace, all)
+	want(t, "the cluster", start(t, user, namespace).page(t, page), "<small>lacks get secrets</small>")
+}
+
+// A Cluster is shown as it is, without who wrote which field.
+func TestClusterAsYAML(t *testing.T) {
+	namespace := env0(t)
+	cluster(t, namespace)
+	text := start(t, "", namespace).page(t, "/clusters/"+namespace+"/c1/yaml")
+	want(t, "the object", text, "apiVersion: "+clusterv1.GroupVersion.String(), "kind: Cluster", "namespace: "+namespace, "kubectl get cluster c1 -n "+namespace+" -o yaml")
+	if strings.Contains(text, "managedFields") {
+		t.Errorf("it has managed fields:\n%s", text)
+	}
+}
+
+// The log of a step's Jobs is shown to who may list Secrets, and tells others what they lack.
+func TestLogOfAJob(t *testing.T) {
+	namespace := env0(t)
+	cluster(t, namespace)
+	create(t, &lifecyclev1.LifecycleRun{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "run-2"}, Spec: lifecyclev1.LifecycleRunSpec{
+		ClusterName: testenv.ClusterName, PolicyName: "p", PolicyGeneration: 1, Hook: lifecyclev1.BeforeClusterUpgrade, Mode: lifecyclev1.ModeEnforce, Attempt: 1,
+		Steps: []lifecyclev1.Step{{Name: "smoke", Job: &lifecyclev1.JobStep{Spec: runtime.RawExtension{Raw: []byte(`{"template":{}}`)}}}},
+	}})
+	run := "/runs/" + namespace + "/run-2"
+	log := run + "/steps/smoke/log"
+	c := start(t, "", namespace)
+	want(t, "the run", c.page(t, run), `href="`+log+`"`)
+	want(t, "a log that there is not", c.page(t, log), "no logs of step smoke are kept")
+	create(t, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logs-of-smoke", Labels: map[string]string{lifecyclev1.RunLabel: "run-2", lifecyclev1.StepLabel: "smoke"}},
+		Data:       map[string][]byte{"smoke-1": []byte("all <well>\x1b[31m\n")},
+	})
+	want(t, "the log", c.page(t, log), "logs-of-smoke/smoke-1", "all &lt;well&gt;^[[31m", "slipway lifecycle logs run-2 smoke -n "+namespace)
+
+	user := "looker-of-" + namespace
+	all := rule("*", "*")
+	all.APIGroups, all.Verbs, all.Resources = []string{"*"}, []string{"get", "list", "watch"}, []string{"lifecycleruns", "clusters"}
+	grant(t, user, namespace, all)
+	if text := start(t, user, namespace).page(t, log); strings.Contains(text, "well") || !strings.Contains(text, "secrets is forbidden") {
+		t.Errorf("without the right it shows:\n%s", text)
 	}
 }

@@ -37,6 +37,8 @@ type Config struct {
 	User string
 	// ReadOnly refuses whatever changes something.
 	ReadOnly bool
+	// Kubeconfig reads that of a cluster; nil where no page gives one away.
+	Kubeconfig func(context.Context, client.Reader, client.ObjectKey) ([]byte, error)
 	// Explain adds to an error of the cluster what to do about it.
 	Explain func(error) error
 

@@ -24,6 +24,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	runtimev1 "sigs.k8s.io/cluster-api/api/runtime/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,7 +41,7 @@ var env *testenv.Env
 
 func TestMain(m *testing.M) {
 	scheme := func(s *runtime.Scheme) error {
-		return errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s), infrav1.AddToScheme(s), lifecyclev1.AddToScheme(s), runtimev1.AddToScheme(s), runtimev1alpha1.AddToScheme(s))
+		return errors.Join(clientgoscheme.AddToScheme(s), clusterv1.AddToScheme(s), addonsv1.AddToScheme(s), infrav1.AddToScheme(s), lifecyclev1.AddToScheme(s), runtimev1.AddToScheme(s), runtimev1alpha1.AddToScheme(s))
 	}
 	os.Exit(testenv.Main(m, scheme, func(e *testenv.Env) error {
 		env = e
@@ -110,7 +111,9 @@ func closed(t *testing.T, user, namespace string) *running {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	// What a page does not learn from a watch is not to come by a heartbeat.
-	shown, err := console.Listen(ctx, console.WithoutHeartbeat(console.Config{Address: console.DefaultAddress, Rest: config, Client: own, Namespace: namespace, Name: "the test"}))
+	shown, err := console.Listen(ctx, console.WithoutHeartbeat(console.Config{Address: console.DefaultAddress, Rest: config, Client: own, Namespace: namespace, Name: "the test", Kubeconfig: func(_ context.Context, _ client.Reader, of client.ObjectKey) ([]byte, error) {
+		return []byte("kubeconfig of " + of.String()), nil
+	}}))
 	if err != nil {
 		cancel()
 		t.Fatal(err)
@@ -453,7 +456,7 @@ func TestNothingOfSecrets(t *testing.T) {
 	waits(t, namespace)
 	c := start(t, "", namespace)
 	for _, path := range []string{
-		"/hosts", "/hosts/" + namespace + "/host-1", "/hosts/" + namespace + "/host-2", "/clusters", "/clusters/" + namespace + "/c1",
+		"/hosts", "/hosts/" + namespace + "/host-1", "/hosts/" + namespace + "/host-2", "/clusters", "/clusters/" + namespace + "/c1", "/clusters/" + namespace + "/c1/yaml", "/clusters/new", "/runs/" + namespace + "/run-1",
 		"/placement/" + namespace + "/worker-1", "/activity", "/find?q=host", "/hosts/" + namespace + "/host-2/approve", "/hosts/" + namespace + "/host-2/do/cordon", "/clusters/" + namespace + "/c1/do/pause", "/", "/decisions", "/runs/" + namespace + "/run-1", "/runs/" + namespace + "/run-1/decide?decision=Approve&step=go",
 	} {
 		if text := c.page(t, path); strings.Contains(text, planted) {

@@ -7,7 +7,8 @@
 // again when something changes, and sent when it looks different. What changes something
 // is a POST, done with the user's own client; nothing else writes.
 //
-// No page reads a Secret. The console keeps nothing: it ends with the process.
+// A Secret is read for a kubeconfig or the log of a Job that a user requests, and never kept. The console keeps
+// nothing: it ends with the process.
 //
 // Files in assets that are not ours are named there.
 package console

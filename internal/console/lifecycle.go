@@ -14,6 +14,7 @@ import (
 
 	lifecyclev1 "github.com/slipway-dev/slipway/api/lifecycle/v1alpha1"
 	"github.com/slipway-dev/slipway/internal/console/view"
+	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/runs"
 )
 
@@ -35,6 +36,32 @@ func (s *server) run(v *visit) (string, any, error) {
 		return "", nil, fmt.Errorf("cluster %s: %w", of, err)
 	}
 	return string(run.Spec.Hook) + " of " + of.Name, view.RunOf(of.Namespace, of.Name, runs.RunOf(run, cluster, s.now())), nil
+}
+
+// jobLog is what the Jobs of a step wrote.
+type jobLog struct {
+	Namespace, Name, Step string
+	Text                  string
+	// Failure says why there is nothing.
+	Failure string
+	Command string
+}
+
+// jobLog shows what was kept of the Jobs of a step. It is read for this page alone, by the user's own client: the
+// logs are in Secrets.
+func (s *server) jobLog(v *visit) (string, any, error) {
+	key, of := keyOf(v.Request), v.PathValue("step")
+	run := &lifecyclev1.LifecycleRun{}
+	if err := v.read.Get(v.Context(), key, run); err != nil {
+		return "", nil, fmt.Errorf("LifecycleRun %s: %w", key, err)
+	}
+	page := jobLog{Namespace: key.Namespace, Name: key.Name, Step: of, Command: fmt.Sprintf("slipway lifecycle logs %s %s -n %s", key.Name, of, key.Namespace)}
+	var text strings.Builder
+	if err := runs.Logs(v.Context(), s.Client, run, of, &text); err != nil {
+		page.Failure = s.Explain(err).Error()
+	}
+	page.Text = display.Visible(text.String())
+	return "Log of step " + of, page, nil
 }
 
 // decision is a form that somebody fills in.

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/console/view"
@@ -109,6 +110,11 @@ func (s *server) placement(v *visit) (string, any, error) {
 }
 
 func (s *server) clusters(v *visit) (string, any, error) {
+	namespace := s.Namespace
+	if namespace == "" && len(v.o.Hosts) > 0 {
+		namespace = v.o.Hosts[0].Namespace
+	}
+	v.buttons = []button{{"New cluster…", createPattern, s.missing(v.Context(), namespace, createRights)}}
 	return "Clusters", view.ClusterLinesOf(v.o, v.states, status.Of(v.o, v.states).Clusters), nil
 }
 
@@ -124,6 +130,30 @@ func (s *server) cluster(v *visit) (string, any, error) {
 	}
 	v.buttons = buttonsFor(s, v, "Cluster", cluster, clusterActions)
 	return "Cluster " + key.Name, view.ClusterOf(cluster, *told, v.o, v.states, pageOf(v.Request)), nil
+}
+
+// document is an object as YAML.
+type document struct {
+	Page, Name string
+	YAML       string
+	Command    string
+}
+
+// clusterYAML shows a Cluster as the API server has it, but for who wrote which field.
+func (s *server) clusterYAML(v *visit) (string, any, error) {
+	key := keyOf(v.Request)
+	cluster := &clusterv1.Cluster{}
+	if err := v.read.Get(v.Context(), key, cluster); err != nil {
+		return "", nil, fmt.Errorf("cluster %s: %w", key, err)
+	}
+	cluster = cluster.DeepCopy() // the one that was read is shared
+	cluster.ManagedFields = nil
+	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
+	text, err := yaml.Marshal(cluster)
+	return "Cluster " + key.Name, document{
+		Page: view.PageOf("Cluster", key.Namespace, key.Name, ""), Name: key.Name, YAML: string(text),
+		Command: fmt.Sprintf("kubectl get cluster %s -n %s -o yaml", key.Name, key.Namespace),
+	}, err
 }
 
 func (s *server) pool(v *visit) (string, any, error) {

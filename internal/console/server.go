@@ -94,6 +94,8 @@ var pages = []page{
 	{pattern: logsPattern, template: "logs", tab: "hosts", load: (*server).log},
 	{pattern: approvePattern, template: "approve", tab: "hosts", load: (*server).approving, still: true},
 	{pattern: "/clusters", template: "clusters", tab: "clusters", load: (*server).clusters},
+	{pattern: createPattern, template: "create", tab: "clusters", load: (*server).createForm, still: true},
+	{pattern: "/clusters/{namespace}/{name}/yaml", template: "yaml", tab: "clusters", load: (*server).clusterYAML},
 	{pattern: "/clusters/{namespace}/{name}", template: "cluster", tab: "clusters", load: (*server).cluster},
 	{pattern: "/pools/{namespace}/{name}", template: "pool", tab: "clusters", load: (*server).pool},
 	{pattern: actOnHost, template: "act", tab: "hosts", load: hostActor.form, still: true},
@@ -102,6 +104,7 @@ var pages = []page{
 	{pattern: "/versions", template: "versions", tab: "versions", load: (*server).versions},
 	{pattern: "/decisions", template: "decisions", tab: "decisions", load: (*server).decisions},
 	{pattern: "/runs/{namespace}/{name}", template: "run", tab: "decisions", load: (*server).run},
+	{pattern: "/runs/{namespace}/{name}/steps/{step}/log", template: "joblog", tab: "decisions", load: (*server).jobLog, still: true},
 	{pattern: decidePattern, template: "decide", tab: "decisions", load: (*server).deciding, still: true},
 	{pattern: "/activity", template: "activity", tab: "activity", load: (*server).activity},
 	{pattern: "/find", template: "find", load: (*server).find, still: true},
@@ -127,7 +130,7 @@ func (s *server) routes() http.Handler {
 		}
 	}
 	for pattern, change := range map[string]http.HandlerFunc{
-		decidePattern: s.decide, approvePattern: s.approve, logsPattern: s.readLog, bulkPattern: s.bulkAct, actOnHost: hostActor.act(s), actOnCluster: clusterActor.act(s),
+		decidePattern: s.decide, approvePattern: s.approve, logsPattern: s.readLog, bulkPattern: s.bulkAct, createPattern: s.create, actOnHost: hostActor.act(s), actOnCluster: clusterActor.act(s),
 	} {
 		if s.ReadOnly {
 			change = s.refuseChange

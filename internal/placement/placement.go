@@ -128,11 +128,18 @@ const notReported = "agent has not reported its inventory yet"
 // notSelected is the reason of hosts without the labels that a machine requires.
 const notSelected = "labels do not match spec.hostSelector"
 
-// claimed is the reason of hosts that another machine has.
-const claimed = "claimed"
+// Claimed is the reason of hosts that another machine has.
+const Claimed = "claimed"
 
 // notApproved is the reason of hosts that wait for an approval.
 const notApproved = "not approved"
+
+// Reasons of hosts that somebody keeps back, and of those that are away.
+const (
+	unschedulable = "unschedulable"
+	evacuated     = "evacuated"
+	notConnected  = "agent not connected"
+)
 
 type score struct {
 	weight   int32
@@ -233,7 +240,7 @@ func (s *Snapshot) reject(c *Requirements, h *infrav1.Host) string {
 		return rejection(h, why)
 	}
 	if s.claiming[h] {
-		return claimed
+		return Claimed
 	}
 	if machine := s.namedBy[h.Name]; machine != "" && r.HostName != h.Name {
 		return fmt.Sprintf("reserved for HostMachine %s, which names it in spec.hostName", machine)
@@ -325,11 +332,11 @@ func (c *Requirements) rejectVersion(h *infrav1.Host) string {
 func rejection(h *infrav1.Host, why host.State) string {
 	switch why.Reason {
 	case infrav1.HostAgentNotConnectedReason:
-		return "agent not connected"
+		return notConnected
 	case infrav1.HostUnschedulableReason:
-		return "unschedulable"
+		return unschedulable
 	case infrav1.HostEvacuateReason:
-		return "evacuated"
+		return evacuated
 	case infrav1.HostAssignedReason:
 		return "assigned to another namespace"
 	case infrav1.HostDuplicateIdentityReason:
@@ -348,17 +355,22 @@ func rejection(h *infrav1.Host, why host.State) string {
 		return notReported
 	}
 	if h.Spec.Claim != nil && why.Phase != infrav1.HostPhaseResetting && why.Phase != infrav1.HostPhaseQuarantined {
-		return claimed
+		return Claimed
 	}
 	return strings.ToLower(string(why.Phase))
 }
 
-// remedy is for hosts that would fit after an operator's confirmation.
+// remedy is for hosts that an operator's command makes fit, so far as the first reason tells.
 func remedy(h *infrav1.Host, reason string) string {
-	if reason != notApproved {
-		return ""
+	switch reason {
+	case notApproved:
+		return "approve with: " + host.ApproveCommand(h)
+	case unschedulable, evacuated:
+		return fmt.Sprintf("release with: slipway host uncordon %s -n %s", h.Name, h.Namespace)
+	case notConnected:
+		return fmt.Sprintf("see why with: slipway host describe %s -n %s", h.Name, h.Namespace)
 	}
-	return "approve with: " + host.ApproveCommand(h)
+	return ""
 }
 
 func (c *Requirements) score(h *infrav1.Host) int32 {

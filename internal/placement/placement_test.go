@@ -231,11 +231,11 @@ func TestExplain(t *testing.T) {
 	for i := range 5 {
 		hosts = append(hosts, aHost(fmt.Sprintf("h%d", i), func(h *infrav1.Host) { h.Spec.Claim = &infrav1.HostClaim{} }))
 	}
-	hosts = append(hosts, aHost("x", func(h *infrav1.Host) { h.Spec.Unschedulable = ptr.To(true) }))
+	hosts = append(hosts, aHost("x", func(h *infrav1.Host) { h.Namespace, h.Spec.Unschedulable = "prod", ptr.To(true) }))
 	for _, name := range []string{"y", "z"} {
 		hosts = append(hosts, aHost(name, func(h *infrav1.Host) { h.Namespace, h.Spec.Approval = "prod", infrav1.HostApprovalPending }))
 	}
-	want := "No host available: 5 claimed (h0, h1, h2 and 2 more); 2 not approved (y, z; approve with: slipway host approve y -n prod); 1 unschedulable (x)"
+	want := "No host available: 5 claimed (h0, h1, h2 and 2 more); 2 not approved (y, z; approve with: slipway host approve y -n prod); 1 unschedulable (x; release with: slipway host uncordon x -n prod)"
 	if got := placement.Of(hosts...).Rank(requirements).Explain(); got != want {
 		t.Errorf("Explain = %s\nwant      %s", got, want)
 	}

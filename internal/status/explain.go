@@ -41,6 +41,8 @@ type PlacementHost struct {
 	Fits bool   `json:"fits"`
 	// Reason why it doesn't fit, or what speaks for it.
 	Reason string `json:"reason,omitempty"`
+	// Remedy is what may make it fit; empty when nothing is known that does.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // Explain tells of one machine, "name" or "namespace/name", which hosts fit and why
@@ -75,9 +77,9 @@ func Explain(ctx context.Context, c client.Reader, namespace, name string) (Plac
 		p.Hosts = append(p.Hosts, PlacementHost{Name: fit.Host.Name, Fits: true, Reason: merits(request, fit)})
 	}
 	for _, rejected := range result.Rejected {
-		h := PlacementHost{Name: rejected.Host.Name, Reason: rejected.Reason}
-		if rejected.Remedy != "" {
-			h.Reason += "; " + rejected.Remedy
+		h := PlacementHost{Name: rejected.Host.Name, Reason: rejected.Reason, Remedy: rejected.Remedy}
+		if claim := rejected.Host.Spec.Claim; claim != nil && h.Reason == placement.Claimed {
+			h.Remedy = fmt.Sprintf("free one with: slipway cluster scale %s --pool POOL=REPLICAS -n %s", claim.ClusterName, rejected.Host.Namespace)
 		}
 		p.Hosts = append(p.Hosts, h)
 	}
@@ -195,13 +197,13 @@ func RenderPlacement(page *display.Page, p Placement) {
 		machine.Notes = append(machine.Notes, [2]string{"  waiting for", text.OneLine(p.Message)})
 	}
 	page.Table(display.Table{Columns: display.Columns("MACHINE", "VERSION/1", "HOST"), Rows: []display.Row{machine}})
-	t := display.Table{Columns: display.Columns("HOST", "FITS", "WHY")}
+	t := display.Table{Columns: display.Columns("HOST", "FITS", "WHY", "WHAT WOULD HELP/1")}
 	for _, h := range p.Hosts {
 		fits := display.Cell{Text: strconv.FormatBool(h.Fits), Role: Off}
 		if h.Fits {
 			fits.Role = Free
 		}
-		t.Rows = append(t.Rows, display.Row{Cells: []display.Cell{{Text: h.Name}, fits, {Text: h.Reason}}})
+		t.Rows = append(t.Rows, display.Row{Cells: []display.Cell{{Text: h.Name}, fits, {Text: h.Reason}, {Text: h.Remedy}}})
 	}
 	fmt.Fprintln(page)
 	page.Table(t)

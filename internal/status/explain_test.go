@@ -72,10 +72,13 @@ func ownedBy(version schema.GroupVersion, kind, name string) metav1.OwnerReferen
 	return metav1.OwnerReference{APIVersion: version.String(), Kind: kind, Name: name}
 }
 
+// release is what makes the host that is kept back fit.
+const release = "release with: slipway host uncordon host-3 -n default"
+
 func TestExplain(t *testing.T) {
 	p, err := explain(t, "workers-1")
 	want := []PlacementHost{
-		{"host-2", true, "in failure domain b"}, {"host-1", true, "outside failure domain b"}, {"host-3", false, "unschedulable"},
+		{"host-2", true, "in failure domain b", ""}, {"host-1", true, "outside failure domain b", ""}, {"host-3", false, "unschedulable", release},
 	}
 	if err != nil || p.Version != "v1.36.3" || !slices.Equal(p.Hosts, want) {
 		t.Errorf("placement = %+v, %v", p, err)
@@ -86,7 +89,7 @@ func TestExplain(t *testing.T) {
 	}
 	p, err = explain(t, "default/cp-1")
 	want = []PlacementHost{
-		{"host-1", false, "not in failure domain b"}, {"host-2", false, "Kubernetes v1.35.4 not installed"}, {"host-3", false, "unschedulable"},
+		{"host-1", false, "not in failure domain b", ""}, {"host-2", false, "Kubernetes v1.35.4 not installed", ""}, {"host-3", false, "unschedulable", release},
 	}
 	if err != nil || !slices.Equal(p.Hosts, want) {
 		t.Errorf("placement = %+v, %v", p, err)
@@ -106,7 +109,7 @@ func TestExplainControlPlaneFirst(t *testing.T) {
 	}}
 	const reserved = "reserved for the control plane, which needs 3 more"
 	p, err := explain(t, "workers-1", plane, &infrav1.HostMachineTemplate{ObjectMeta: named("plane")})
-	if want := []PlacementHost{{"host-1", false, reserved}, {"host-2", false, reserved}, {"host-3", false, "unschedulable"}}; err != nil || !slices.Equal(p.Hosts, want) {
+	if want := []PlacementHost{{"host-1", false, reserved, ""}, {"host-2", false, reserved, ""}, {"host-3", false, "unschedulable", release}}; err != nil || !slices.Equal(p.Hosts, want) {
 		t.Errorf("placement = %+v, %v", p, err)
 	}
 }

@@ -231,10 +231,13 @@ var theWays = []way{
 		command: "kubectl describe ", after: kubectl("delete extensionconfig silent"),
 	},
 	{
-		name: "a token has expired", kind: "Secret", check: "TokenExpires",
-		breaks: applied(`{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: bootstrap-token-expire, namespace: kube-system}, stringData: {token-id: expire, token-secret: 0123456789abcdef,
-  usage-bootstrap-authentication: "true", auth-extra-groups: "system:bootstrappers:slipway,system:bootstrappers:slipway:default", expiration: "2026-01-01T00:00:00Z"}}`),
-		command: "kubectl delete secret",
+		// It is found in the last quarter of its life, and the plane deletes it at its end.
+		name: "a token expires soon", kind: "Secret", check: "TokenExpires",
+		breaks: func(w *ways, _ string) {
+			w.apply("", fmt.Sprintf(`{apiVersion: v1, kind: Secret, type: bootstrap.kubernetes.io/token, metadata: {name: bootstrap-token-expire, namespace: kube-system}, stringData: {token-id: expire, token-secret: 0123456789abcdef,
+  usage-bootstrap-authentication: "true", auth-extra-groups: "system:bootstrappers:slipway,system:bootstrappers:slipway:default", expiration: %q}}`, time.Now().Add(2*time.Minute).UTC().Format(time.RFC3339)))
+		},
+		command: "slipway host token",
 	},
 	{
 		name: "a budget blocks a drain", kind: "Host", word: "Deleting", check: "DeletionStuck",

@@ -81,7 +81,7 @@ var rules = []rule{
 	{folder: "internal/hookdocs", may: []string{"internal/version", "sdk"}},
 	{folder: "internal/providercheck", may: []string{"internal/version"}},
 	{folder: "internal/runs", may: []string{"api", "internal/lifecycle"}, never: []string{"k8s.io/kubernetes"}},
-	{folder: "internal/change", may: []string{"api", "internal/host"}, never: []string{"k8s.io/kubernetes"}},
+	{folder: "internal/change", may: []string{"api", "internal/clusters", "internal/host", "templates"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/snapshot", may: []string{"api"}, never: []string{"k8s.io/kubernetes"}},
 	{folder: "internal/display"},
 	{folder: "internal/doctor", may: []string{"api", "internal/display", "internal/host", "internal/lifecycle/plan", "internal/runs", "internal/snapshot"}, never: []string{"k8s.io/kubernetes"}},

@@ -24,6 +24,8 @@ type Reason struct {
 	Why   string
 	// Bar are the hosts that are left once these are taken away.
 	Bar Bar
+	// Help is what may make the first of them fit.
+	Help string
 }
 
 // maxReasons are told of a large fleet.
@@ -32,14 +34,15 @@ const maxReasons = 10
 // PlacementOf shows what status tells.
 func PlacementOf(p status.Placement, page int) Placement {
 	v := Placement{Placement: p}
-	count := map[string]int{}
 	for _, h := range p.Hosts {
-		if !h.Fits {
-			count[h.Reason]++
+		if h.Fits {
+			continue
 		}
-	}
-	for why, hosts := range count {
-		v.Reasons = append(v.Reasons, Reason{Hosts: hosts, Why: why})
+		i := slices.IndexFunc(v.Reasons, func(r Reason) bool { return r.Why == h.Reason })
+		if i < 0 {
+			i, v.Reasons = len(v.Reasons), append(v.Reasons, Reason{Why: h.Reason, Help: h.Remedy})
+		}
+		v.Reasons[i].Hosts++
 	}
 	slices.SortFunc(v.Reasons, func(a, b Reason) int { return cmp.Or(b.Hosts-a.Hosts, cmp.Compare(a.Why, b.Why)) })
 	v.Reasons = v.Reasons[:min(len(v.Reasons), maxReasons)]
