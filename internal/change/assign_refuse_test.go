@@ -50,7 +50,7 @@ func TestRefused(t *testing.T) {
 		"not enrolled":      {host: func(h *infrav1.Host) { h.Spec.HostID = "" }, want: "is not enrolled yet (spec.hostID is empty)"},
 		"claimed":           {host: claim, want: "HostMachine m of Cluster c has the Host"},
 		"not approved":      {host: func(h *infrav1.Host) { h.Spec.Approval = infrav1.HostApprovalPending }, want: "is Enrolling, and only one that is Available can be assigned: The host is not approved"},
-		"quarantined":       {report: func(s *infrav1.HostStatus) { s.CleanProof, s.Residue = nil, []string{"/etc/kubernetes"} }, want: "is Quarantined, and only one that is Available can be assigned: The agent found"},
+		"quarantined":       {report: func(s *infrav1.HostStatus) { s.CleanProof, s.Residue = nil, []string{"/etc/kubernetes"} }, want: "is Quarantined, and only one that is Available can be assigned: The host has software"},
 		"not connected":     {away: true, want: "is not connected, so it would not go"},
 		"goes elsewhere":    {host: func(h *infrav1.Host) { h.Spec.AssignedNamespace = "third" }, want: "is on its way to namespace third (spec.assignedNamespace)"},
 		"a name in advance": {there: func(w *world, _ string) { w.there("h1", "", metav1.ConditionFalse) }, want: "waits for another machine (spec.hostID is empty)"},

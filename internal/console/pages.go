@@ -139,7 +139,7 @@ type document struct {
 	Command    string
 }
 
-// clusterYAML shows a Cluster as the API server has it, but for who wrote which field.
+// clusterYAML shows a Cluster as the API server has it, but for its managed fields, which the reader drops.
 func (s *server) clusterYAML(v *visit) (string, any, error) {
 	key := keyOf(v.Request)
 	cluster := &clusterv1.Cluster{}
@@ -147,7 +147,6 @@ func (s *server) clusterYAML(v *visit) (string, any, error) {
 		return "", nil, fmt.Errorf("cluster %s: %w", key, err)
 	}
 	cluster = cluster.DeepCopy() // the one that was read is shared
-	cluster.ManagedFields = nil
 	cluster.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("Cluster"))
 	text, err := yaml.Marshal(cluster)
 	return "Cluster " + key.Name, document{
