@@ -112,6 +112,11 @@ var innocents = []innocent{
 		changed: "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: BarControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  machineTemplate: {infrastructureRef: {kind: FooCluster, name: \"${CLUSTER_NAME}\", apiVersion: infrastructure.foo.com/v1}}\n" +
 			"---\napiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n",
 	},
+	{
+		name: "a control plane of another group, which names a group", file: template, old: "apiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n",
+		changed: "apiVersion: controlplane.bar.com/v1\nkind: BarControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n  machineTemplate: {infrastructureRef: {kind: FooCluster, name: \"${CLUSTER_NAME}\", apiGroup: infrastructure.foo.com}}\n" +
+			"---\napiVersion: controlplane.cluster.x-k8s.io/v1beta2\nkind: KubeadmControlPlane\nmetadata:\n  name: \"${CLUSTER_NAME}\"\nspec:\n",
+	},
 	{name: "a class in a namespace of the user's choice", file: topology, old: "    version:", changed: "    classNamespace: ${CLUSTER_CLASS_NAMESPACE:=\"\"}\n    version:"},
 	{name: "a series that comes", file: metadata, old: "releaseSeries:\n", changed: "releaseSeries:\n  - {major: 0, minor: 9, contract: v1beta9}\n"},
 }
