@@ -226,11 +226,27 @@ type HostInventory struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	KubernetesVersions []string `json:"kubernetesVersions,omitempty"`
+	// cgroups is the version of control groups that the host was booted with. The kubelet refuses V1 from
+	// Kubernetes 1.35 on, unless its failCgroupV1 is false: a machine of such a version gets the host after all
+	// others.
+	// +optional
+	Cgroups CgroupVersion `json:"cgroups,omitempty"`
 	// hardware is what the agent found of the machine itself. The manager makes labels of
 	// some of it, whose keys begin with hardware.infrastructure.slipway.dev/.
 	// +optional
 	Hardware HostHardware `json:"hardware,omitempty,omitzero"`
 }
+
+// CgroupVersion is a version of control groups.
+// +kubebuilder:validation:Enum=V1;V2
+type CgroupVersion string
+
+const (
+	// CgroupV1 means that controllers have hierarchies of their own, some or all of them.
+	CgroupV1 CgroupVersion = "V1"
+	// CgroupV2 means the one hierarchy.
+	CgroupV2 CgroupVersion = "V2"
+)
 
 // VirtualIPState says what a host does about the control-plane address.
 // +kubebuilder:validation:Enum=Held;Standby

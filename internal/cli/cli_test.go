@@ -34,7 +34,7 @@ func TestTree(t *testing.T) {
 func TestHostRowsJoinBothViews(t *testing.T) {
 	rows := hostRows(
 		[]management.LocalHost{{Name: "host-1", State: "off", Address: "10.88.0.11"}, {Name: "host-2", Address: "10.88.0.12"}},
-		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "host-2", Addresses: []string{"10.88.0.112"}}, {Name: "far", Phase: "Available", Addresses: []string{"192.0.2.1"}, RebootRequiredSince: ptr.To(time.Now().Add(-49 * time.Hour))}},
+		[]status.Host{{Name: "host-1", Phase: "Running", ClaimedBy: "a/b"}, {Name: "host-2", Addresses: []string{"10.88.0.112"}}, {Name: "far", Phase: "Available", Cgroups: "V1", Addresses: []string{"192.0.2.1"}, RebootRequiredSince: ptr.To(time.Now().Add(-49 * time.Hour))}},
 		false,
 	)
 	if len(rows) != 3 || rows[0].Phase != "Running" || rows[0].Sandbox != "off" || rows[2].Sandbox != "" || !slices.Equal(rows[2].Addresses, []string{"192.0.2.1"}) {
@@ -45,7 +45,7 @@ func TestHostRowsJoinBothViews(t *testing.T) {
 		t.Errorf("addresses of local hosts: %q, %q", rows[0].Addresses, rows[1].Addresses)
 	}
 	out := display.NewPage(nil)
-	if err := printHosts(out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") || strings.Count(out.String(), "required for 2d") != 1 {
+	if err := printHosts(out, rows, true); err != nil || !strings.Contains(out.String(), "192.0.2.1") || !strings.Contains(out.String(), "BECAUSE") || strings.Count(out.String(), "required for 2d") != 1 || strings.Count(out.String(), "V1, which kubelets refuse from 1.35 on") != 1 {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 	"github.com/slipway-dev/slipway/internal/display"
+	hosts "github.com/slipway-dev/slipway/internal/host"
 	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/status"
 )
@@ -38,6 +39,8 @@ type hostRow struct {
 	// Architecture and Machine are what the agent told of the hardware.
 	Architecture string `json:"architecture,omitempty"`
 	Machine      string `json:"machine,omitempty"`
+	// Cgroups is V1 or V2.
+	Cgroups string `json:"cgroups,omitempty"`
 	// RebootRequiredSince is when the operating system first asked for a reboot.
 	RebootRequiredSince *time.Time `json:"rebootRequiredSince,omitempty"`
 	// Versions of Kubernetes that the host has.
@@ -102,7 +105,7 @@ func hostRows(local []management.LocalHost, known []status.Host, narrow bool) []
 	joined := make([]bool, len(local))
 	for _, h := range known {
 		row := hostRow{Namespace: h.Namespace, Name: h.Name, Addresses: h.Addresses, Phase: h.Phase, State: &h.State, ClaimedBy: h.ClaimedBy,
-			Architecture: h.Architecture, Machine: h.Machine, Versions: h.Versions, FailureDomain: h.FailureDomain, Created: h.Created, RebootRequiredSince: h.RebootRequiredSince}
+			Architecture: h.Architecture, Machine: h.Machine, Cgroups: h.Cgroups, Versions: h.Versions, FailureDomain: h.FailureDomain, Created: h.Created, RebootRequiredSince: h.RebootRequiredSince}
 		if i := slices.IndexFunc(local, func(l management.LocalHost) bool { return l.Is(&h) }); i >= 0 {
 			row.Sandbox, row.PID = local[i].State, local[i].PID
 			if len(row.Addresses) == 0 {
@@ -172,6 +175,14 @@ func hostsList(rows []hostRow) list[hostRow] {
 	return list[hostRow]{rows: rows, name: func(r *hostRow) string { return hostName(r.Name) }, table: printHosts}
 }
 
+// cgroupsOf says what a version of control groups is good for.
+func cgroupsOf(version string) string {
+	if version == string(infrav1.CgroupV1) {
+		return "V1, which kubelets refuse from " + hosts.WithoutCgroupV1 + " on"
+	}
+	return version
+}
+
 func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 	t := display.Table{Columns: display.Columns("NAMESPACE/3", "NAME", "STATE", "FOR/1", "CLUSTER/4", "MACHINE/5", "ADDRESS/2")}
 	local := slices.ContainsFunc(rows, func(r hostRow) bool { return r.Sandbox != "" })
@@ -179,7 +190,7 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 		t.Columns = append(t.Columns, display.Columns("SANDBOX/6")...)
 	}
 	if wide {
-		t.Columns = append(t.Columns, display.Columns("RACK", "AGE", "LAST SEEN", "PID", "ARCH", "HARDWARE", "KUBERNETES", "REBOOT", "BECAUSE", "NEXT")...)
+		t.Columns = append(t.Columns, display.Columns("RACK", "AGE", "LAST SEEN", "PID", "ARCH", "HARDWARE", "CGROUPS", "KUBERNETES", "REBOOT", "BECAUSE", "NEXT")...)
 	}
 	now := time.Now()
 	for _, r := range rows {
@@ -205,7 +216,7 @@ func printHosts(page *display.Page, rows []hostRow, wide bool) error {
 			if r.RebootRequiredSince != nil {
 				reboot = "required for " + duration.HumanDuration(max(0, now.Sub(*r.RebootRequiredSince)))
 			}
-			cells = append(cells, display.Texts(r.FailureDomain, ageOf(r.Created, now), ageOf(r.LastSeen, now), strconv.Itoa(r.PID), r.Architecture, r.Machine, strings.Join(versions, ", "), reboot, state.Cause, state.Next)...)
+			cells = append(cells, display.Texts(r.FailureDomain, ageOf(r.Created, now), ageOf(r.LastSeen, now), strconv.Itoa(r.PID), r.Architecture, r.Machine, cgroupsOf(r.Cgroups), strings.Join(versions, ", "), reboot, state.Cause, state.Next)...)
 		}
 		t.Rows = append(t.Rows, display.Row{Cells: cells})
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
 )
 
@@ -35,6 +37,19 @@ func OfferOf(h *infrav1.Host, version string, release *infrav1.KubernetesRelease
 // installs says whether the agent of a host installs a version from its release.
 func installs(h *infrav1.Host, version string, release *infrav1.KubernetesReleaseSpec) bool {
 	return Managed(h) && release != nil && release.Version == version && slices.Contains(release.Architectures, h.Status.Inventory.Architecture)
+}
+
+// WithoutCgroupV1 is the first version of Kubernetes whose kubelet refuses control groups of version 1, unless its
+// failCgroupV1 is false.
+const WithoutCgroupV1 = "1.35"
+
+var withoutCgroupV1 = version.MustParseMajorMinor(WithoutCgroupV1)
+
+// NeedsOtherCgroups says whether the kubelet of a version refuses the control groups of a host, as far as its
+// configuration does not say otherwise.
+func NeedsOtherCgroups(h *infrav1.Host, kubernetes string) bool {
+	v := minor(kubernetes)
+	return h.Status.Inventory.Cgroups == infrav1.CgroupV1 && v != nil && v.AtLeast(withoutCgroupV1)
 }
 
 // NotOffered says that a host does not offer a version, and what to do.

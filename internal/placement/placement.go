@@ -91,6 +91,8 @@ type Verdict struct {
 	Score int32
 	// Install is true where the agent has to install the version first.
 	Install bool
+	// OldCgroups is true where the kubelet of the version serves only if its configuration allows for cgroup v1.
+	OldCgroups bool
 
 	tie []byte
 }
@@ -174,8 +176,8 @@ func Parse(r Request) (*Requirements, error) {
 	return c, nil
 }
 
-// Rank judges all hosts and ranks those that fit: those in the domain the pool chose first, then by
-// score, then those that have the version, then by digest. It reserves hosts for Request.Ahead.
+// Rank judges all hosts and ranks those that fit: those with cgroup v1 last where the kubelet refuses that by default, of
+// the others those in the domain the pool chose first, then by score, then those that have the version, then by digest. It reserves hosts for Request.Ahead.
 func (s *Snapshot) Rank(r *Requirements) Result {
 	var result Result
 	first := s.assign(r.ahead, s.Hosts)
@@ -193,7 +195,7 @@ func (s *Snapshot) Rank(r *Requirements) Result {
 		}
 	}
 	slices.SortFunc(result.Ranked, func(a, b Verdict) int {
-		return cmp.Or(trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), trueFirst(!a.Install, !b.Install), bytes.Compare(a.tie, b.tie))
+		return cmp.Or(trueFirst(!a.OldCgroups, !b.OldCgroups), trueFirst(a.InDomain, b.InDomain), cmp.Compare(b.Score, a.Score), trueFirst(!a.Install, !b.Install), bytes.Compare(a.tie, b.tie))
 	})
 	slices.SortFunc(result.Rejected, func(a, b Verdict) int { return cmp.Compare(a.Host.Name, b.Host.Name) })
 	return result
@@ -215,6 +217,7 @@ func (s *Snapshot) Judge(r *Requirements, h *infrav1.Host) Verdict {
 		return v
 	}
 	v.InDomain, v.Score, v.Install = r.inDomain(h), r.score(h), r.offer(h) == host.OfferInstallable
+	v.OldCgroups = host.NeedsOtherCgroups(h, r.request.Version)
 	return v
 }
 

@@ -138,6 +138,30 @@ func TestRank(t *testing.T) {
 	}
 }
 
+// From 1.35 on a kubelet refuses cgroup v1 unless its configuration says otherwise: whatever is preferred, such hosts
+// come last, and are no worse than others to an older version or to none.
+func TestCgroupV1ComesLast(t *testing.T) {
+	booted := func(v infrav1.CgroupVersion) func(*infrav1.Host) {
+		return func(h *infrav1.Host) {
+			h.Status.Inventory.Cgroups = v
+			h.Status.Inventory.KubernetesVersions = []string{"v1.34.9", "v1.35.0", "v1.37.2"}
+		}
+	}
+	preferred := infrav1.Placement{Preferred: []infrav1.PreferredHosts{{Weight: 10, HostSelector: selector(map[string]string{"zone": "z-a"})}}}
+	for version, want := range map[string]string{"v1.37.2": "b", "v1.35.0": "b", "v1.34.9": "a", "": "a"} {
+		requirements, err := placement.Parse(placement.Request{Version: version, Placement: preferred})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, other := range []infrav1.CgroupVersion{infrav1.CgroupV2, ""} {
+			ranked := placement.Of(aHost("a", booted(infrav1.CgroupV1)), aHost("b", booted(other))).Rank(requirements).Ranked
+			if len(ranked) != 2 || ranked[0].Host.Name != want {
+				t.Errorf("for %q, beside cgroups %q: the order is %+v, want %s first", version, other, ranked, want)
+			}
+		}
+	}
+}
+
 // A machine that chose a name which comes first is not the first choice of every machine: the UID of
 // its Host decides. The order is the same whenever it is asked for.
 func TestTiesAreBrokenByNoName(t *testing.T) {

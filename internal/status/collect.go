@@ -184,7 +184,7 @@ func HostsOf(s *doctor.Snapshot, states *States) []Host {
 func HostOf(h *infrav1.Host, states *States) Host {
 	found := h.Status.Inventory
 	host := Host{Namespace: h.Namespace, Name: h.Name, Phase: string(h.Status.Phase), State: states.Host(h), Addresses: []string{},
-		Architecture: found.Architecture, MachineID: found.MachineID, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
+		Architecture: found.Architecture, Cgroups: string(found.Cgroups), MachineID: found.MachineID, Machine: strings.TrimSpace(found.Hardware.System.Vendor + " " + found.Hardware.System.Product),
 		FailureDomain: h.Spec.FailureDomain, Created: h.CreationTimestamp.UTC(), Approval: string(h.Spec.Approval),
 		Connected: meta.IsStatusConditionTrue(h.Status.Conditions, infrav1.AgentConnectedCondition)}
 	if required := h.Status.RebootRequired; required != nil {
@@ -194,7 +194,7 @@ func HostOf(h *infrav1.Host, states *States) Host {
 		host.ClaimedBy = h.Spec.Claim.ClusterName + "/" + h.Spec.Claim.MachineName
 	}
 	for _, version := range found.KubernetesVersions {
-		host.Versions = append(host.Versions, Version{Version: version, Origin: originOf(h, version)})
+		host.Versions = append(host.Versions, Version{Version: version, Origin: OriginOf(h, version)})
 	}
 	for _, a := range h.Status.Addresses {
 		if a.Type == clusterv1.MachineInternalIP {
@@ -204,8 +204,8 @@ func HostOf(h *infrav1.Host, states *States) Host {
 	return host
 }
 
-// originOf says where a version of a host comes from; Unknown for a bundle whose agent does not tell.
-func originOf(h *infrav1.Host, version string) string {
+// OriginOf says where a version of a host comes from; Unknown for a bundle whose agent does not tell.
+func OriginOf(h *infrav1.Host, version string) string {
 	for _, r := range h.Status.Software.Releases {
 		if r.Version == version {
 			return cmp.Or(string(r.Origin), "Unknown")

@@ -97,6 +97,8 @@ type Host struct {
 	Machine string `json:"machine,omitempty"`
 	// Versions of Kubernetes that the host has.
 	Versions []Version `json:"versions,omitempty"`
+	// Cgroups is V1 or V2; empty until the agent has reported it.
+	Cgroups string `json:"cgroups,omitempty"`
 	// Created is when the Host was.
 	Created time.Time `json:"-"`
 	// RebootRequiredSince is when its operating system first asked for a reboot; nil while it does not.
@@ -113,7 +115,7 @@ type Version struct {
 	Origin string `json:"origin"`
 }
 
-// OriginPackages is what the operator of a host installed.
+// OriginPackages is what the operator of a host installed, and of a local host its node bundle.
 const OriginPackages = "Packages"
 
 func (v Version) String() string { return v.Version + " (" + v.Origin + ")" }

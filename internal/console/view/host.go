@@ -158,6 +158,17 @@ func timelineOf(h *infrav1.Host, state status.State, events []Event) []Moment {
 	return moments[:min(len(moments), PageSize)]
 }
 
+// versionsOf are those of a host, with the origin of each that a host bundle brought.
+func versionsOf(h *infrav1.Host) []string {
+	versions := slices.Clone(h.Status.Inventory.KubernetesVersions)
+	for i, version := range versions {
+		if origin := status.OriginOf(h, version); origin != status.OriginPackages {
+			versions[i] = status.Version{Version: version, Origin: origin}.String()
+		}
+	}
+	return versions
+}
+
 func factsOf(h *infrav1.Host) []Fact {
 	found := h.Status.Inventory
 	facts := []Fact{
@@ -166,8 +177,9 @@ func factsOf(h *infrav1.Host) []Fact {
 		{"Operating system", found.OperatingSystem},
 		{"Kernel", found.KernelVersion},
 		{"Architecture", found.Architecture},
+		{"Control groups", string(found.Cgroups)},
 		{"Agent", found.AgentVersion},
-		{"Kubernetes versions", strings.Join(found.KubernetesVersions, ", ")},
+		{"Kubernetes versions", strings.Join(versionsOf(h), ", ")},
 	}
 	facts = append(facts, hardwareOf(found.Hardware)...)
 	for _, name := range slices.Sorted(maps.Keys(h.Status.Capacity)) {

@@ -114,6 +114,7 @@ func (c Collector) Collect(ctx context.Context, node Node) (Facts, error) {
 			Architecture:       runtime.GOARCH,
 			AgentVersion:       c.AgentVersion,
 			KubernetesVersions: c.Versions(ctx),
+			Cgroups:            c.Cgroups(),
 			Hardware:           c.Hardware(),
 		},
 	}, nil
@@ -207,6 +208,19 @@ func BootID(root hostfs.Root) string {
 func (c Collector) line(path string) string {
 	data, _ := c.Root.ReadFile(path)
 	return strings.TrimSpace(string(data))
+}
+
+// Cgroups asks what the kubelet asks, whether /sys/fs/cgroup is of the one hierarchy; empty where there is nothing.
+func (c Collector) Cgroups() infrav1.CgroupVersion {
+	entries, err := os.ReadDir(c.Root.Path("/sys/fs/cgroup"))
+	switch {
+	case err != nil || len(entries) == 0:
+		return ""
+	case slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "cgroup.controllers" }):
+		return infrav1.CgroupV2
+	default:
+		return infrav1.CgroupV1
+	}
 }
 
 func (c Collector) operatingSystem() string {

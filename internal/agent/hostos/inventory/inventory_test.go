@@ -32,7 +32,7 @@ func addresses(all ...string) (found []nodeaddress.Address) {
 func TestCollect(t *testing.T) {
 	h := fakehost.New(t)
 	for path, content := range map[string]string{
-		"/etc/os-release": "NAME=x\nPRETTY_NAME=\"Some Linux 1\"\n", "/etc/machine-id": "abc\n", "/proc/sys/kernel/osrelease": "6.1.0\n",
+		"/sys/fs/cgroup/cgroup.controllers": "cpu memory pids\n", "/etc/os-release": "NAME=x\nPRETTY_NAME=\"Some Linux 1\"\n", "/etc/machine-id": "abc\n", "/proc/sys/kernel/osrelease": "6.1.0\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(h.Root.Path(path)), 0o755); err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func TestCollect(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := f.Inventory
-	if i.MachineID != "abc" || i.OperatingSystem != "Some Linux 1" || i.KernelVersion != "6.1.0" || i.Architecture != runtime.GOARCH || i.AgentVersion != "v1" || i.KubernetesVersions[0] != "v1.36.3" || i.Hardware.BootMode != infrav1.BootModeUEFI {
+	if i.MachineID != "abc" || i.OperatingSystem != "Some Linux 1" || i.KernelVersion != "6.1.0" || i.Architecture != runtime.GOARCH || i.Cgroups != infrav1.CgroupV2 || i.AgentVersion != "v1" || i.KubernetesVersions[0] != "v1.36.3" || i.Hardware.BootMode != infrav1.BootModeUEFI {
 		t.Errorf("inventory is %+v", i)
 	}
 	want := []clusterv1.MachineAddress{
@@ -91,6 +91,33 @@ func TestCollect(t *testing.T) {
 	}
 	if got := inventory.BootID(h.Root); got != "boot-1" {
 		t.Errorf("boot ID is %q", got)
+	}
+}
+
+// Only the one hierarchy has controllers at its top. With both, as systemd mounts them at choice, the kubelet takes the
+// host for one with version 1.
+func TestCgroups(t *testing.T) {
+	for name, c := range map[string]struct {
+		dirs []string
+		want infrav1.CgroupVersion
+	}{
+		"no such directory": {nil, ""},
+		"nothing mounted":   {[]string{""}, ""},
+		"one hierarchy":     {[]string{"cgroup.controllers", "system.slice"}, infrav1.CgroupV2},
+		"one for each":      {[]string{"memory", "systemd"}, infrav1.CgroupV1},
+		"both":              {[]string{"memory", "unified/cgroup.controllers"}, infrav1.CgroupV1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := fakehost.New(t)
+			for _, dir := range c.dirs {
+				if err := os.MkdirAll(h.Root.Path("/sys/fs/cgroup/"+dir), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := (inventory.Collector{Root: h.Root}).Cgroups(); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 
