@@ -220,7 +220,7 @@ func scalar(node *yaml.Node, read any, path []string) (got string, same bool) {
 	case float64:
 		got = strconv.FormatFloat(read, 'f', -1, 64)
 		mode := len(path) > 0 && strings.HasSuffix(strings.ToLower(path[len(path)-1]), "mode")
-		return got, got == strings.TrimPrefix(node.Value, "+") || mode && strings.HasPrefix(node.Value, "0")
+		return got, got == node.Value || mode && strings.HasPrefix(node.Value, "0")
 	case nil:
 		return "nothing", node.Tag == "!!null"
 	default:

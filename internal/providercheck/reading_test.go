@@ -141,6 +141,8 @@ var readings = []reading{
 	{name: "a large number", value: "9007199254740993", clusterctl: 9007199254740992.0, rule: "yaml-value"},
 	{name: "infinity", value: ".inf", clusterctl: "ERROR", rule: "file-readable"},
 	{name: "a number", value: "6443", clusterctl: 6443.0},
+	{name: "a telephone number", value: "+4930123456", clusterctl: 4930123456.0, rule: "yaml-value"},
+	{name: "a telephone number with blanks", value: "+49 30 123456", clusterctl: "+49 30 123456"},
 	{name: "a date", value: "2026-12-01", clusterctl: "2026-12-01"},
 	{name: "a time", value: "12:30:45", clusterctl: "12:30:45"},
 	{name: "a field twice", value: "{a: 1, a: 2}", clusterctl: map[string]any{"a": 2.0}, rule: "yaml-repeated"},
