@@ -147,6 +147,9 @@ const (
 	HostMachineRebootPendingReason = "RebootPending"
 	// HostMachineRebootingReason means that the host is being rebooted.
 	HostMachineRebootingReason = HostRebootingReason
+	// HostMachineEvictionsRefusedReason means that pods hold up the drain before the reboot; the
+	// message names them, since when, and what ends it.
+	HostMachineEvictionsRefusedReason = "EvictionsRefused"
 	// HostMachineRebootFailedReason means that the host did not recover. Repair what the message
 	// says, then increment spec.reboots.
 	HostMachineRebootFailedReason = HostRebootFailedReason

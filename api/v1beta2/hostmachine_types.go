@@ -50,6 +50,18 @@ type PreferredHosts struct {
 	HostSelector *metav1.LabelSelector `json:"hostSelector,omitempty"`
 }
 
+// RebootPolicy says what becomes of the pods of a host before it reboots.
+// +kubebuilder:validation:Enum=Immediate;Drain
+type RebootPolicy string
+
+const (
+	// RebootImmediate leaves them alone.
+	RebootImmediate RebootPolicy = "Immediate"
+
+	// RebootDrain evicts them.
+	RebootDrain RebootPolicy = "Drain"
+)
+
 // HostMachineSpec is the desired machine on a host.
 type HostMachineSpec struct {
 	Placement `json:",inline"`
@@ -74,6 +86,13 @@ type HostMachineSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Reboots *int32 `json:"reboots,omitempty"`
+
+	// rebootPolicy of the reboots. Drain cordons the Node and evicts its pods first, as their
+	// disruption budgets allow, and uncordons the Node once it is ready again. Immediate, the
+	// default, leaves the pods alone: they start again with their Node. Raising reboots with
+	// Immediate overtakes a reboot that drains.
+	// +optional
+	RebootPolicy RebootPolicy `json:"rebootPolicy,omitempty"`
 
 	// spread is the failure domain a pool chose for the machine.
 	// +optional

@@ -79,7 +79,7 @@ const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
 
 // WaitingForHostMark is the value of annotation cluster.x-k8s.io/skip-remediation on a
 // Machine that MachineHealthChecks are to pass over because it waits, or has waited, for a
-// host. The HostMachine controller sets it and takes it off; it leaves other values alone.
+// host, or because its host drains and reboots. The HostMachine controller sets it and takes it off; it leaves other values alone.
 const WaitingForHostMark = "infrastructure.slipway.dev/waiting-for-host"
 
 // NodeDeletedRebootAnnotation on a HostMachine says that its host was rebooted since its

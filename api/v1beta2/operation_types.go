@@ -73,6 +73,10 @@ type HostDesired struct {
 	// +kubebuilder:validation:Minimum=0
 	Reboots *int32 `json:"reboots,omitempty"`
 
+	// rebootPolicy of a reboot.
+	// +optional
+	RebootPolicy RebootPolicy `json:"rebootPolicy,omitempty"`
+
 	// providerID is handed to the kubelet, so that Node and Machine meet.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

@@ -89,10 +89,10 @@ func Evacuate(ctx context.Context, c client.Client, h *infrav1.Host, reason stri
 	return fmt.Errorf("it is evacuated, and HostMachine %s of Cluster %s, which nobody replaces, has it", machine.Name, h.Spec.Claim.ClusterName)
 }
 
-// Reboot requests one reboot of the host of a machine, unless one is requested and did not begin, and
+// Reboot requests one reboot of the host of a machine, unless such a one is requested and did not end, and
 // returns how many there shall have been. It takes the verb get on hosts, and get and patch on
 // hostmachines.
-func Reboot(ctx context.Context, c client.Client, h *infrav1.Host) (int32, error) {
+func Reboot(ctx context.Context, c client.Client, h *infrav1.Host, policy infrav1.RebootPolicy) (int32, error) {
 	machine, err := MachineOf(ctx, c, h)
 	if err != nil {
 		return 0, err
@@ -101,11 +101,12 @@ func Reboot(ctx context.Context, c client.Client, h *infrav1.Host) (int32, error
 		return 0, fmt.Errorf("its agent reboots it for a machine that runs on it, and it is %s: reboot it yourself", hosts.StateOf(h).Phase)
 	}
 	n := ptr.Deref(machine.Spec.Reboots, 0)
-	if ptr.Deref(h.Spec.Desired.Reboots, 0) < n || hosts.StateOf(h).Phase == infrav1.HostPhaseRebooting {
+	overtakes := policy != infrav1.RebootDrain && machine.Spec.RebootPolicy == infrav1.RebootDrain
+	if !overtakes && (ptr.Deref(h.Spec.Desired.Reboots, 0) < n || hosts.StateOf(h).Phase == infrav1.HostPhaseRebooting) {
 		return n, nil
 	}
 	before := machine.DeepCopy()
-	machine.Spec.Reboots = ptr.To(n + 1)
+	machine.Spec.Reboots, machine.Spec.RebootPolicy = ptr.To(n+1), policy
 	return n + 1, patch(ctx, c, machine, before)
 }
 

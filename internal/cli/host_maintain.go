@@ -74,34 +74,48 @@ the verbs get and patch on hosts, and get on hostmachines.`,
 
 func hostRebootCommand(p *Program) *cobra.Command {
 	f := &requestFlags{managementFlags: managementFlags{program: p}}
-	return f.command("reboot HOST...", "Reboot hosts that machines have",
-		`Reboot hosts of machines once each (spec.reboots of their HostMachines), one after the other: the
-next one when the former runs again, none after one that does not. Pods are not drained before: they
-start again with their node. An upgrade that failed on a host is tried again with the reboot. While
-a reboot is under way, none is added.
+	drain := false
+	command := f.command("reboot HOST...", "Reboot hosts that machines have",
+		`Reboot hosts of machines once each (spec.reboots and spec.rebootPolicy of their HostMachines), one
+after the other: the next one when the former runs again, none after one that does not. An upgrade that
+failed on a host is tried again with the reboot. While a reboot is under way, none is added.
+
+With --drain the agent cordons the Node and evicts its pods first, as their disruption budgets allow, and
+uncordons it when it is ready again. It waits while a reboot would end the quorum of etcd. Pods that hold
+it up longer than the agent's drainTimeout (10m) fail the reboot, and the Node serves on. Without --drain
+pods start again with their node, and a reboot that drains is overtaken.
 
 It takes the verb get on hosts, and get and patch on hostmachines.`,
-		"  slipway host reboot rack1-a -n prod", func() hostRequest {
+		"  slipway host reboot rack1-a -n prod\n  slipway host reboot rack1-a rack1-b --drain --timeout 30m --reason 'new kernel' -n prod", func() hostRequest {
 			var wanted int32
+			policy := infrav1.RebootImmediate
+			if drain {
+				policy = infrav1.RebootDrain
+			}
 			return hostRequest{
 				give: func(ctx context.Context, s *session, h *infrav1.Host) (err error) {
-					wanted, err = change.Reboot(ctx, s, h)
+					wanted, err = change.Reboot(ctx, s, h, policy)
 					return err
 				},
-				done: func(h *infrav1.Host) (bool, error) {
-					if h.Spec.Desired == nil || ptr.Deref(h.Spec.Desired.Reboots, 0) < wanted {
-						return false, nil
-					}
-					state := hosts.StateOf(h)
-					if state.Phase == infrav1.HostPhaseFailed {
-						return false, errors.New(state.Message)
-					}
-					return state.Phase == infrav1.HostPhaseRunning, nil
-				},
+				done:     func(h *infrav1.Host) (bool, error) { return rebootDone(h, wanted) },
 				waits:    "the agent reboots the host",
 				oneByOne: true,
 			}
 		})
+	command.Flags().BoolVar(&drain, "drain", false, "evict the pods first")
+	return command
+}
+
+// rebootDone says whether a host has had so many reboots and runs; it is an error when the last one failed.
+func rebootDone(h *infrav1.Host, wanted int32) (bool, error) {
+	if h.Spec.Desired == nil || ptr.Deref(h.Spec.Desired.Reboots, 0) < wanted {
+		return false, nil
+	}
+	state := hosts.StateOf(h)
+	if state.Phase == infrav1.HostPhaseFailed {
+		return false, errors.New(state.Message)
+	}
+	return state.Phase == infrav1.HostPhaseRunning, nil
 }
 
 func hostReplaceCommand(p *Program) *cobra.Command {

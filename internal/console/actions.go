@@ -124,7 +124,7 @@ var hostActions = []action[infrav1.Host]{
 		},
 		command: "slipway host reboot NAME --reason REASON",
 		do: func(ctx context.Context, c client.Client, h *infrav1.Host, _ url.Values) error {
-			_, err := change.Reboot(ctx, c, h)
+			_, err := change.Reboot(ctx, c, h, infrav1.RebootImmediate)
 			return err
 		},
 	},

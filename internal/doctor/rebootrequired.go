@@ -13,14 +13,14 @@ var _ = register(Check{
 	Name:   "RebootRequired",
 	Effect: Remark,
 	Means:  "updates of a host's operating system, such as a newer kernel, take effect with its next reboot, as its agent says",
-	Remedy: "Reboot it when its pods may go: drain its Node first, since the reboot does not.",
+	Remedy: "Reboot it when its pods may go: with --drain they are evicted first.",
 	find: func(s *Snapshot) []Finding {
 		return each(s.Hosts, func(h *infrav1.Host) (Finding, bool) {
 			required := h.Status.RebootRequired
 			if required == nil || host.Disconnected(h) {
 				return none()
 			}
-			f := atHost(h, Note).since(required.Since.Time).next("slipway host reboot %s -n %s", h.Name, h.Namespace)
+			f := atHost(h, Note).since(required.Since.Time).next("slipway host reboot %s --drain -n %s", h.Name, h.Namespace)
 			if h.Spec.Claim == nil {
 				f = f.next("on the host: systemctl reboot")
 			}

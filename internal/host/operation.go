@@ -99,6 +99,21 @@ func Busy(h *infrav1.Host) bool {
 	return h.Spec.Desired != nil && (op == nil || op.State == infrav1.OperationRunning)
 }
 
+// Draining says whether a reboot that drains the Node is requested of the agent and has not ended.
+func Draining(h *infrav1.Host) bool {
+	return Busy(h) && h.Spec.Desired.Phase == infrav1.HostDesiredRebooted && h.Spec.Desired.RebootPolicy == infrav1.RebootDrain
+}
+
+// evictionsRefused is the agent's reason for a drain that waits.
+const evictionsRefused = "EvictionsRefused"
+
+// EvictionsRefused says whether a drain of the Node waits for pods whose eviction is refused; the report on the
+// operation names them.
+func EvictionsRefused(h *infrav1.Host) bool {
+	op := Observed(h)
+	return op != nil && op.State == infrav1.OperationRunning && op.Reason == evictionsRefused
+}
+
 // RunningVersion is the version the host is known to run for its claim; "" while
 // that is not known.
 func RunningVersion(h *infrav1.Host) string {
@@ -129,14 +144,15 @@ func RequestUpgrade(h *infrav1.Host, version string, release *infrav1.Kubernetes
 
 // RequestReboot requests reboot number n of the claim from the agent of h. It returns
 // false when that many were requested already, or while the host is not
-// bootstrapped, busy or releasing. The version after a failed upgrade is unknown:
-// the operation forgets it, and so the upgrade is requested again after the reboot.
-func RequestReboot(h *infrav1.Host, n int32) bool {
-	if !Bootstrapped(h) || Busy(h) || n <= ptr.Deref(h.Spec.Desired.Reboots, 0) {
+// bootstrapped, busy or releasing; only a reboot that drains is overtaken by one that does
+// not. The version after a failed upgrade is unknown: the operation forgets it, and so the
+// upgrade is requested again after the reboot.
+func RequestReboot(h *infrav1.Host, n int32, policy infrav1.RebootPolicy) bool {
+	if !Bootstrapped(h) || n <= ptr.Deref(h.Spec.Desired.Reboots, 0) || Busy(h) && (!Draining(h) || policy == infrav1.RebootDrain) {
 		return false
 	}
 	desired := next(h, infrav1.HostDesiredRebooted, RebootOperationID(h.Spec.Claim.ClaimID, n))
-	desired.Reboots = ptr.To(n)
+	desired.Reboots, desired.RebootPolicy = ptr.To(n), policy
 	if h.Spec.Desired.Phase == infrav1.HostDesiredUpgraded && Observed(h).State == infrav1.OperationFailed {
 		desired.Version = ""
 	}
@@ -148,7 +164,7 @@ func RequestReboot(h *infrav1.Host, n int32) bool {
 // for the bootstrap Secret and the host bundle.
 func next(h *infrav1.Host, phase infrav1.HostDesiredPhase, operationID string) *infrav1.HostDesired {
 	desired := h.Spec.Desired.DeepCopy()
-	desired.Phase, desired.OperationID, desired.ReleaseDigest = phase, operationID, ""
+	desired.Phase, desired.OperationID, desired.ReleaseDigest, desired.RebootPolicy = phase, operationID, "", ""
 	RecordBootstrap(desired)
 	return desired
 }

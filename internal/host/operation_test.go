@@ -36,7 +36,9 @@ func report(state infrav1.OperationState) func(*infrav1.Host) {
 
 func upgrade(h *infrav1.Host) { host.RequestUpgrade(h, newVersion, nil) }
 
-func reboot(h *infrav1.Host) { host.RequestReboot(h, 1) }
+func reboot(h *infrav1.Host) { host.RequestReboot(h, 1, "") }
+
+func drain(h *infrav1.Host) { host.RequestReboot(h, 1, infrav1.RebootDrain) }
 
 func TestRequestUpgrade(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -84,27 +86,32 @@ func TestRequestReboot(t *testing.T) {
 		requested bool
 		// version that the operation leaves known
 		version string
+		policy  infrav1.RebootPolicy
 	}{
-		"none":                 {running(), 0, false, oldVersion},
-		"first":                {running(), 1, true, oldVersion},
-		"requested already":    {running(reboot, report(infrav1.OperationSucceeded)), 1, false, oldVersion},
-		"second":               {running(reboot, report(infrav1.OperationSucceeded)), 2, true, oldVersion},
-		"under way":            {running(reboot, report(infrav1.OperationRunning)), 2, false, oldVersion},
-		"not twice":            {running(reboot, report(infrav1.OperationSucceeded), upgrade, report(infrav1.OperationSucceeded)), 1, false, newVersion},
-		"in mid upgrade":       {running(upgrade, report(infrav1.OperationRunning)), 1, false, newVersion},
-		"after a failed one":   {running(upgrade, report(infrav1.OperationFailed)), 1, true, ""},
-		"not bootstrapped":     {running(report(infrav1.OperationFailed)), 1, false, oldVersion},
-		"after the host reset": {running(func(h *infrav1.Host) { host.RequestReset(h, "") }), 1, false, ""},
+		"overtakes a drain":    {host: running(drain, report(infrav1.OperationRunning)), n: 2, requested: true, version: oldVersion},
+		"drains once":          {host: running(drain, report(infrav1.OperationRunning)), n: 2, version: oldVersion, policy: infrav1.RebootDrain},
+		"drains later":         {host: running(reboot, report(infrav1.OperationRunning)), n: 2, version: oldVersion, policy: infrav1.RebootDrain},
+		"drains":               {host: running(drain, report(infrav1.OperationFailed)), n: 2, requested: true, version: oldVersion, policy: infrav1.RebootDrain},
+		"none":                 {running(), 0, false, oldVersion, ""},
+		"first":                {running(), 1, true, oldVersion, ""},
+		"requested already":    {running(reboot, report(infrav1.OperationSucceeded)), 1, false, oldVersion, ""},
+		"second":               {running(reboot, report(infrav1.OperationSucceeded)), 2, true, oldVersion, ""},
+		"under way":            {running(reboot, report(infrav1.OperationRunning)), 2, false, oldVersion, ""},
+		"not twice":            {running(reboot, report(infrav1.OperationSucceeded), upgrade, report(infrav1.OperationSucceeded)), 1, false, newVersion, ""},
+		"in mid upgrade":       {running(upgrade, report(infrav1.OperationRunning)), 1, false, newVersion, ""},
+		"after a failed one":   {running(upgrade, report(infrav1.OperationFailed)), 1, true, "", ""},
+		"not bootstrapped":     {running(report(infrav1.OperationFailed)), 1, false, oldVersion, ""},
+		"after the host reset": {running(func(h *infrav1.Host) { host.RequestReset(h, "") }), 1, false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := host.RequestReboot(tc.host, tc.n); got != tc.requested {
+			if got := host.RequestReboot(tc.host, tc.n, tc.policy); got != tc.requested {
 				t.Fatalf("requested = %t: %+v", got, tc.host.Spec.Desired)
 			}
 			desired := tc.host.Spec.Desired
 			if desired.Version != tc.version {
 				t.Errorf("version = %q, want %q", desired.Version, tc.version)
 			}
-			if tc.requested && (desired.Phase != infrav1.HostDesiredRebooted || ptr.Deref(desired.Reboots, 0) != tc.n || desired.VirtualIP == "") {
+			if tc.requested && (desired.Phase != infrav1.HostDesiredRebooted || ptr.Deref(desired.Reboots, 0) != tc.n || desired.VirtualIP == "" || desired.RebootPolicy != tc.policy) {
 				t.Errorf("desired = %+v", desired)
 			}
 		})

@@ -56,7 +56,7 @@ func TestUpgradeToAVersionThatIsInstalledOnDemand(t *testing.T) {
 		t.Fatalf("desired = %+v", h.Spec.Desired)
 	}
 	report(infrav1.OperationSucceeded)(h)
-	if host.RequestReboot(h, 1); h.Spec.Desired.Phase != infrav1.HostDesiredRebooted || h.Spec.Desired.ReleaseDigest != "" {
+	if host.RequestReboot(h, 1, ""); h.Spec.Desired.Phase != infrav1.HostDesiredRebooted || h.Spec.Desired.ReleaseDigest != "" {
 		t.Errorf("desired = %+v", h.Spec.Desired)
 	}
 }

@@ -170,6 +170,7 @@ func setupHostMachine(ctx context.Context, mgr ctrl.Manager, o Options) error {
 		Clock:       clock.RealClock{},
 		WatchFilter: o.WatchFilter,
 		StatusDelay: o.StatusDelay,
+		Version:     version.Version,
 	}).SetupWithManager(ctx, mgr, concurrency(o.HostMachineConcurrency, o))
 }
 

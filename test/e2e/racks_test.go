@@ -91,7 +91,7 @@ func rebootRequired(t *testing.T, p *plane, host string) {
 		}
 	}
 	poll.True(t, host+" asks for a reboot", packages(`["linux-image-amd64"]`))
-	if out, err := p.run("doctor"); !strings.Contains(out, "RebootRequired") || !strings.Contains(out, "slipway host reboot "+host) {
+	if out, err := p.run("doctor"); !strings.Contains(out, "RebootRequired") || !strings.Contains(out, "slipway host reboot "+host+" --drain") {
 		t.Errorf("doctor says %v\n%s", err, out)
 	}
 	if out := p.must("host", "list", host, "-o", "wide"); !strings.Contains(out, "required for") || !strings.Contains(out, "Running") {

@@ -79,7 +79,7 @@ func upgradeInPlace(t *testing.T, from, to string) {
 			`jsonpath={.status.version} {.status.conditions[?(@.type=="UpToDate")].status}`))
 	}))
 	p.eventually("the node serves again", all(readyNodes(3), nodesOf(to, 2), oneServes(p)))
-	if got := p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}{.metadata.annotations.slipway\\.dev/cordoned-for-upgrade}"); got != "" {
+	if got := p.mustKubectl("local", "get", "node", worker, "-o", "jsonpath={.spec.unschedulable}{.metadata.annotations.slipway\\.dev/cordoned-for}"); got != "" {
 		t.Errorf("the Node is left cordoned: %q", got)
 	}
 	if after := p.mustKubectl("", "get", "machine", machine, "-o", "jsonpath={.metadata.uid} {.spec.providerID}"); after != before {

@@ -79,7 +79,13 @@ func (e *executor) Upgrade(ctx context.Context, requested operation.Upgrade, pro
 // Reboot implements operation.Executor. A simulated host has no boot to lose.
 func (e *executor) Reboot(context.Context) error { return errNoReboot }
 
-func (e *executor) Rebooted(context.Context) error { return errNoReboot }
+// PrepareReboot implements operation.Executor.
+func (e *executor) PrepareReboot(ctx context.Context, _ bool, _ operation.Progress, goDown func(context.Context) error) error {
+	return goDown(ctx)
+}
+
+// Rebooted implements operation.Executor.
+func (e *executor) Rebooted(context.Context, string, operation.Progress) error { return errNoReboot }
 
 // Reset implements operation.Executor. The Node stays: deleting it is up to Cluster
 // API.

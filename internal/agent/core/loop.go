@@ -208,7 +208,7 @@ func (l *Loop) act(ctx context.Context, action Action, spec *infrav1.HostSpec) e
 	case ActionUpgrade:
 		return l.upgrade(ctx, spec)
 	case ActionReboot:
-		return l.reboot(ctx)
+		return l.reboot(ctx, spec)
 	case ActionReset:
 		return l.reset(ctx, spec)
 	case ActionCheck:

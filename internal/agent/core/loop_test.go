@@ -141,7 +141,17 @@ func (f *fakeExecutor) Reboot(context.Context) error {
 	return nil
 }
 
-func (f *fakeExecutor) Rebooted(context.Context) error { f.call("rebooted"); return nil }
+func (f *fakeExecutor) PrepareReboot(ctx context.Context, drain bool, _ operation.Progress, goDown func(context.Context) error) error {
+	if drain {
+		f.call("drain")
+	}
+	return goDown(ctx)
+}
+
+func (f *fakeExecutor) Rebooted(context.Context, string, operation.Progress) error {
+	f.call("rebooted")
+	return nil
+}
 
 func (f *fakeExecutor) StopKubelet(context.Context) error { f.call("stop"); return nil }
 

@@ -259,7 +259,7 @@ func clean(s *journal.State) {
 	s.Node = nil
 	s.VirtualIP, s.VirtualIPPort, s.VirtualIPPortTaken = "", 0, false
 	s.Users, s.Groups, s.Passwords, s.LoginChanges, s.KubeletEnabled = nil, nil, nil, nil, false
-	s.ControlPlaneUpgrade, s.EtcdSnapshot = nil, nil
+	s.ControlPlaneUpgrade, s.EtcdSnapshot, s.Cordoned = nil, nil, false
 	if s.Operation != nil {
 		s.Operation.ResetFirst = false
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// stepReboot is recorded, with the boot it was requested in, before the reboot.
+	// stepReboot is recorded, with the boot it was requested in, before the host goes down.
 	stepReboot = "reboot"
 	// rebootPatience is how long a host may take to end this process after it
 	// agreed to reboot: it stops every service first.
@@ -29,24 +29,26 @@ func (l *Loop) upgrade(ctx context.Context, spec *infrav1.HostSpec) error {
 	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
-// reboot reboots the host. The proof is that the boot is another one than when the
-// step was recorded, however that came about.
-func (l *Loop) reboot(ctx context.Context) error {
-	op := l.Journal.State().Operation
-	if op.Step == stepReboot && l.BootID != "" && op.StepBootID != l.BootID {
-		err := l.supervised(ctx, l.Executor.Rebooted)
-		return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
-	}
-	err := l.supervised(ctx, l.goDown)
+// reboot reboots the host. The proof is that the boot is another one than when the last
+// step was recorded, however that came about: nothing is recorded once it is.
+func (l *Loop) reboot(ctx context.Context, spec *infrav1.HostSpec) error {
+	err := l.supervised(ctx, func(ctx context.Context) error {
+		began := l.Journal.State().Operation.StepBootID
+		switch {
+		case l.BootID == "":
+			return &operation.Error{Reason: operation.ReasonBootIDUnknown, Retry: operation.RetryNever,
+				Message: "this host does not tell its boot ID (/proc/sys/kernel/random/boot_id), so a reboot could not be proved; reboot it by hand"}
+		case began != "" && began != l.BootID:
+			return l.Executor.Rebooted(ctx, l.BootID, progress{l})
+		default:
+			return l.Executor.PrepareReboot(ctx, spec.Desired.RebootPolicy == infrav1.RebootDrain, progress{l}, l.goDown)
+		}
+	})
 	return l.conclude(ctx, err, func(s *journal.State) { succeed(s, l.Now()) })
 }
 
 // goDown ends with the host; what it returns is why the host is still there.
 func (l *Loop) goDown(ctx context.Context) error {
-	if l.BootID == "" {
-		return &operation.Error{Reason: operation.ReasonBootIDUnknown, Retry: operation.RetryNever,
-			Message: "this host does not tell its boot ID (/proc/sys/kernel/random/boot_id), so a reboot could not be proved; reboot it by hand"}
-	}
 	if err := (progress{l}).Begin(stepReboot); err != nil {
 		return err
 	}

@@ -73,6 +73,32 @@ func TestReboot(t *testing.T) {
 	}
 }
 
+// A host drains before it reboots if it is asked to, and a power cut in the meantime is the reboot.
+func TestRebootThatDrains(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	drains := spec(1, "a", runs(infrav1.HostDesiredRebooted))
+	drains.Desired.RebootPolicy = infrav1.RebootDrain
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fakeExecutor{onReboot: cancel}
+	l := testLoop(f, runningHost(t, path))
+	l.Observe(hostWith(drains))
+	l.Run(ctx)
+	if got := f.Calls(); got != "drain reboot" {
+		t.Errorf("calls %q", got)
+	}
+
+	path = filepath.Join(t.TempDir(), "journal")
+	j := runningHost(t, path)
+	if err := j.Update(func(s *journal.State) { begin(s, drains, l.Now()); step(s, "reboot: drain", "boot-0", l.Now()) }); err != nil {
+		t.Fatal(err)
+	}
+	f = &fakeExecutor{}
+	s := runUntil(t, testLoop(f, j), drains, ended("u"))
+	if got := f.Calls(); got != "rebooted" || s.Operation.State != infrav1.OperationSucceeded {
+		t.Errorf("after a power cut: calls %q, operation %+v", got, s.Operation)
+	}
+}
+
 func TestRebootThatDoesNotHappen(t *testing.T) {
 	f := &fakeExecutor{}
 	s := runUntil(t, testLoop(f, runningHost(t, filepath.Join(t.TempDir(), "journal"))), spec(1, "a", runs(infrav1.HostDesiredRebooted)), ended("u"))

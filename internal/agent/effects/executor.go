@@ -208,6 +208,11 @@ func (e *Executor) Upgrade(ctx context.Context, requested operation.Upgrade, pro
 	return e.Upgrader.Upgrade(ctx, requested.Version, progress)
 }
 
+// PrepareReboot implements operation.Executor.
+func (e *Executor) PrepareReboot(ctx context.Context, drain bool, progress operation.Progress, goDown func(context.Context) error) error {
+	return e.Upgrader.Reboot(ctx, drain, progress, goDown)
+}
+
 // Reboot implements operation.Executor. A host that goes down ends all programs, and
 // may come to systemctl before that has had its answer: then it was obeyed.
 func (e *Executor) Reboot(ctx context.Context) error {

@@ -43,7 +43,7 @@ type Options struct {
 	Records string
 	// Ignore is what a reset leaves alone, and the proof does not name.
 	Ignore []reset.Ignored
-	// DrainTimeout of an upgrade.
+	// DrainTimeout of an upgrade or a reboot.
 	DrainTimeout time.Duration
 	// Candidate is what the host may do about the virtual IP.
 	Candidate func() vip.Candidate

@@ -88,7 +88,15 @@ func (e *Executor) registerAnew(ctx context.Context) error {
 
 // Rebooted implements operation.Executor. It ends what registerAnew began, as registered
 // does after a bootstrap.
-func (e *Executor) Rebooted(ctx context.Context) error {
+func (e *Executor) Rebooted(ctx context.Context, bootID string, progress operation.Progress) error {
+	if err := e.pinNode(ctx); err != nil {
+		return err
+	}
+	return e.Upgrader.Rebooted(ctx, bootID, progress)
+}
+
+// pinNode keeps the kubelet from registering its Node again, once that is there.
+func (e *Executor) pinNode(ctx context.Context) error {
 	pinned, err := kubelet.Registered(e.Root)
 	if err != nil || pinned {
 		return err

@@ -115,7 +115,7 @@ func TestNodeIsRegisteredAnew(t *testing.T) {
 				t.Errorf("pinned before the reboot: %t, %v", pinned(h), err)
 			}
 			h.Node.Fails = c.after
-			if err := h.Executor.Rebooted(t.Context()); err != nil || pinned(h) != c.pinned {
+			if err := h.Executor.Rebooted(t.Context(), "boot-2", newRecord(t)); err != nil || pinned(h) != c.pinned {
 				t.Errorf("pinned after the reboot: %t, %v", pinned(h), err)
 			}
 		})

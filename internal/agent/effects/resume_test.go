@@ -135,6 +135,14 @@ func (c *crashing) Upgrade(ctx context.Context, o operation.Upgrade, p operation
 	return c.Executor.Upgrade(ctx, o, crashingProgress{p, c})
 }
 
+func (c *crashing) PrepareReboot(ctx context.Context, drain bool, p operation.Progress, goDown func(context.Context) error) error {
+	return c.Executor.PrepareReboot(ctx, drain, crashingProgress{p, c}, goDown)
+}
+
+func (c *crashing) Rebooted(ctx context.Context, bootID string, p operation.Progress) error {
+	return c.Executor.Rebooted(ctx, bootID, crashingProgress{p, c})
+}
+
 func (c *crashing) Reset(ctx context.Context, p operation.Progress) error {
 	return c.Executor.Reset(ctx, crashingProgress{p, c})
 }
@@ -153,7 +161,7 @@ func process(t *testing.T, h *fakehost.Host, path string, spec *infrav1.HostSpec
 	h.Candidate = func() vip.Candidate { return effects.Candidate("host-1", j.State()) }
 	h.PowerCut = func() { cancel(errCrash) }
 	loop := core.NewLoop()
-	loop.Journal, loop.BootID, loop.Namespace = j, "boot", "ns"
+	loop.Journal, loop.BootID, loop.Namespace = j, strings.TrimSpace(read(t, h, bootIDFile)), "ns"
 	loop.Executor = &crashing{Executor: h.Executor, cancel: cancel, left: crashAt}
 	if crashAt == 0 {
 		loop.Executor = h.Executor

@@ -197,7 +197,7 @@ func TestDrainTimeoutGivesTheNodeBack(t *testing.T) {
 	h.Node.Budgets = []string{"app"}
 	s, _ := process(t, h, path, upgradeSpec(newVersion), 0)
 	op := s.Operation
-	if op.State != infrav1.OperationFailed || op.Reason != operation.ReasonDrainTimeout || !strings.Contains(op.Message, "default/app (held by a disruption budget)") {
+	if op.State != infrav1.OperationFailed || op.Reason != operation.ReasonDrainTimeout || !strings.Contains(op.Message, "default/app (held by a disruption budget since ") {
 		t.Fatalf("the operation is %+v", op)
 	}
 	n := node(t, h)

@@ -55,6 +55,8 @@ type Reconciler struct {
 	// WatchFilter restricts the reconciler to objects with that value of the
 	// label cluster.x-k8s.io/watch-filter; it takes all when empty.
 	WatchFilter string
+	// Version of the manager.
+	Version string
 	// StatusDelay is how long a machine may be on its way before its status tells how
 	// far it is; not at all when zero. What lasts longer, fails or succeeds is
 	// written at once: in a large pool most states pass before anybody reads them.
@@ -62,6 +64,8 @@ type Reconciler struct {
 
 	reservations reservations
 	rankings     rankings
+	// drains is held while a host of a control plane is asked to drain and reboot.
+	drains sync.Mutex
 	// spares is held while a worker of a Cluster takes a host that its control plane does not need.
 	spares   sync.Mutex
 	statuses throttle.Status
@@ -202,6 +206,8 @@ type scope struct {
 	// its host makes the control plane, nil when that is not to be decided.
 	virtualIP   clusterv1.APIEndpoint
 	initializes *bool
+	// rebootHeld says why a reboot is not requested yet; empty when nothing holds it back.
+	rebootHeld string
 	// ailment says what is wrong with a machine that was provisioned; nil when nothing is.
 	ailment *waiting
 	// partial is true after an error: what was not seen must not make a condition fall.

@@ -29,6 +29,8 @@ const (
 	// joinLimit is how long a Machine that has waited stays marked once it has a host: as
 	// long as the released templates wait for a Node (nodeStartupTimeoutSeconds).
 	joinLimit = 20 * time.Minute
+	// drainLimit is how long a Machine stays marked while its host drains and reboots.
+	drainLimit = 30 * time.Minute
 )
 
 // mark is what becomes of the mark of a Machine.
@@ -101,6 +103,15 @@ func (r *Reconciler) markOf(ctx context.Context, s *scope, machine *clusterv1.Ma
 			return keepMark, waitsUnseen - waited, nil
 		}
 		return setMark, 0, nil
+	case s.host != nil && host.Draining(s.host):
+		since := r.Clock.Now()
+		if c := conditions.Get(m, infrav1.RebootedCondition); c != nil && c.Status == metav1.ConditionFalse {
+			since = c.LastTransitionTime.Time
+		}
+		if drains := max(0, r.Clock.Since(since)); drains < drainLimit {
+			return setMark, drainLimit - drains, nil
+		}
+		return unmark, 0, nil
 	case s.host == nil, host.StateOf(s.host).Phase == infrav1.HostPhaseFailed:
 		return unmark, 0, nil
 	case ptr.Deref(m.Status.Initialization.Provisioned, false) && conditions.IsTrue(machine, clusterv1.MachineInfrastructureReadyCondition):

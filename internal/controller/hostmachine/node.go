@@ -180,7 +180,7 @@ func (r *Reconciler) nodeDeleted(ctx context.Context, s *scope, machine *cluster
 func (r *Reconciler) rebootForNode(ctx context.Context, s *scope, node string) error {
 	reboots := ptr.Deref(s.hostMachine.Spec.Reboots, 0) + 1
 	err := s.write(ctx, func(m *infrav1.HostMachine) {
-		m.Spec.Reboots = ptr.To(reboots)
+		m.Spec.Reboots, m.Spec.RebootPolicy = ptr.To(reboots), infrav1.RebootImmediate
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.NodeDeletedRebootAnnotation, strconv.Itoa(int(reboots)))
 	})
 	if err != nil {

@@ -37,6 +37,10 @@ func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) 
 	if _, stale := r.hosts.Over(s.host); stale {
 		return true, nil
 	}
+	if drainsControlPlane(s) {
+		r.drains.Lock()
+		defer r.drains.Unlock()
+	}
 	changed, err := r.nextOperation(ctx, s)
 	if err != nil {
 		return false, err
@@ -61,7 +65,10 @@ func (r *Reconciler) syncOperation(ctx context.Context, s *scope) (bool, error) 
 // Cluster is being deleted is not upgraded, but may be rebooted: its drain may need that.
 func (r *Reconciler) nextOperation(ctx context.Context, s *scope) (*infrav1.Host, error) {
 	changed := s.host.DeepCopy()
-	if host.RequestReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0)) {
+	if err := r.holdReboot(ctx, s); err != nil {
+		return nil, err
+	}
+	if s.rebootHeld == "" && host.RequestReboot(changed, ptr.Deref(s.hostMachine.Spec.Reboots, 0), s.hostMachine.Spec.RebootPolicy) {
 		return changed, nil
 	}
 	if s.leaving == "" && host.RequestUpgrade(changed, s.hostMachine.Spec.Version, s.release) {

@@ -1,6 +1,7 @@
 package hostmachine
 
 import (
+	"cmp"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,9 +51,14 @@ func rebooted(m *infrav1.HostMachine, s *scope) (_ metav1.Condition, asked bool)
 	switch {
 	case ptr.Deref(desired.Reboots, 0) < n:
 		condition.Reason = infrav1.HostMachineRebootPendingReason
-		condition.Message = fmt.Sprintf("Host %s is to be rebooted. %s", s.host.Name, state.Message)
+		condition.Message = fmt.Sprintf("Host %s is to be rebooted. %s", s.host.Name, cmp.Or(s.rebootHeld, state.Message))
 	case desired.Phase == infrav1.HostDesiredRebooted && state.Phase != infrav1.HostPhaseRunning:
 		condition.Reason, condition.Message = state.Reason, state.Message
+		if host.EvictionsRefused(s.host) {
+			condition.Reason = infrav1.HostMachineEvictionsRefusedReason
+			condition.Message += fmt.Sprintf(". Relax the disruption budget, or let the pods run elsewhere, before the agent's drainTimeout is over: "+
+				"then the Node is uncordoned, and the reboot fails. `slipway host reboot %s -n %s` reboots now, without a drain", s.host.Name, s.host.Namespace)
+		}
 	default:
 		condition.Status, condition.Reason = metav1.ConditionTrue, infrav1.HostMachineRebootedReason
 	}

@@ -95,7 +95,7 @@ func (r *Reconciler) record(ctx context.Context, m *infrav1.HostMachine, attempt
 		}
 		m.Annotations[infrav1.RemediationAnnotation] = attempt.String()
 		if attempt.Action == infrav1.RemediationReboot {
-			m.Spec.Reboots = ptr.To(ptr.Deref(m.Spec.Reboots, 0) + 1)
+			m.Spec.Reboots, m.Spec.RebootPolicy = ptr.To(ptr.Deref(m.Spec.Reboots, 0)+1), infrav1.RebootImmediate
 		}
 	}
 	if err := r.Client.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {

@@ -105,6 +105,10 @@ type State struct {
 	// Baseline is what the host looked like before the bootstrap.
 	Baseline *Baseline `json:"baseline,omitempty"`
 
+	// Cordoned is true from before a reboot cordons the Node until the Node is uncordoned. The
+	// Node's annotation has whether it was the agent that cordoned it.
+	Cordoned bool `json:"cordoned,omitempty"`
+
 	// ControlPlaneUpgrade is the upgrade of a control-plane host that has begun to change
 	// it and has not come to its end; nil when there is none.
 	ControlPlaneUpgrade *ControlPlaneUpgrade `json:"controlPlaneUpgrade,omitempty"`

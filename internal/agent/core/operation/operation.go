@@ -55,6 +55,7 @@ const (
 	ReasonDowngrade            = "DowngradeRefused"
 	ReasonVersionSkew          = "VersionSkew"
 	ReasonDrainTimeout         = "DrainTimeout"
+	ReasonEvictionsRefused     = "EvictionsRefused"
 	ReasonKubeadmFailed        = "KubeadmUpgradeFailed"
 	ReasonConfigurationRefused = "ConfigurationRefused"
 	ReasonNodeUnreachable      = "NodeUnreachable"
@@ -251,11 +252,15 @@ type Executor interface {
 	Disown() error
 	// Upgrade brings a bootstrapped node to another Kubernetes version.
 	Upgrade(ctx context.Context, requested Upgrade, progress Progress) error
+	// PrepareReboot drains the Node, if that is requested, and calls goDown, which ends with the host.
+	// If that fails for good the Node takes pods again.
+	PrepareReboot(ctx context.Context, drain bool, progress Progress, goDown func(context.Context) error) error
 	// Reboot asks the host to reboot and returns once that is under way. A kubelet
 	// whose Node is gone makes it anew in the next boot.
 	Reboot(ctx context.Context) error
-	// Rebooted is called in the boot after Reboot.
-	Rebooted(ctx context.Context) error
+	// Rebooted is called in the boot after Reboot, or after PrepareReboot that a power cut ended. A Node
+	// that PrepareReboot cordoned takes pods again once the kubelet of that boot reports it ready.
+	Rebooted(ctx context.Context, bootID string, progress Progress) error
 	// Reset undoes a bootstrap, in whatever state it is.
 	Reset(ctx context.Context, progress Progress) error
 	// StopKubelet stops the kubelet and leaves everything else.

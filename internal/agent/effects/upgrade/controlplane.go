@@ -204,27 +204,31 @@ func (c *onControlPlane) checkEtcd(ctx context.Context) error {
 // isSpared refuses a cluster that has too few members, and waits for one of which a member
 // is not healthy.
 func (c *onControlPlane) isSpared(ctx context.Context) error {
-	members, err := c.etcd.Members(ctx)
-	if err != nil {
-		return waits("the etcd of this host does not answer: %v", err)
+	members, err := healthyMembers(ctx, c.etcd)
+	if err == nil && members < fewestMembers {
+		return refused("etcd has %d members, and with fewer than %d none may be away", members, fewestMembers)
 	}
-	voters := 0
+	return err
+}
+
+// healthyMembers is how many members etcd has, of which each is healthy.
+func healthyMembers(ctx context.Context, etcd Etcd) (int, error) {
+	members, err := etcd.Members(ctx)
+	if err != nil {
+		return 0, waits("the etcd of this host does not answer: %v", err)
+	}
 	for _, m := range members {
 		switch {
 		case m.Learner:
-			return waits("etcd member %s is a learner still", m.Name)
+			return 0, waits("etcd member %s is a learner still", m.Name)
 		case len(m.ClientURLs) == 0:
-			return waits("an etcd member has not started yet")
+			return 0, waits("an etcd member has not started yet")
 		}
-		if err := c.etcd.Healthy(ctx, m.ClientURLs...); err != nil {
-			return waits("etcd member %s is not healthy: %v", m.Name, err)
+		if err := etcd.Healthy(ctx, m.ClientURLs...); err != nil {
+			return 0, waits("etcd member %s is not healthy: %v", m.Name, err)
 		}
-		voters++
 	}
-	if voters < fewestMembers {
-		return refused("etcd has %d members, and with fewer than %d none may be away", voters, fewestMembers)
-	}
-	return nil
+	return len(members), nil
 }
 
 func waits(format string, args ...any) error {

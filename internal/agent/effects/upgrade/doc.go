@@ -7,6 +7,10 @@
 //
 //	mend ── check ── try ── keep ── snapshot ── etcd ── kubeadm upgrade node ── static pods ── switch programs ── restart kubelet ── Ready ── finish
 //
+// It drains a Node before a reboot as before an upgrade, too:
+//
+//	check ── cordon ── drain ── check again ── reboot ── Ready in the next boot ── uncordon
+//
 // Every step may be repeated: after a crash the whole sequence runs again and what
 // is done already is quickly found done. What the steps need to remember stands
 // where it is written together with the effect: the mark of our own cordon on the

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
 	"github.com/slipway-dev/slipway/internal/agent/effects/bootstrap"
 	"github.com/slipway-dev/slipway/internal/agent/hostos/command"
@@ -19,10 +18,10 @@ import (
 )
 
 const (
-	// CordonAnnotation on a Node says that the agent cordoned it, and for which
-	// version. It is written and removed together with spec.unschedulable, so a
-	// crash never leaves one without the other.
-	CordonAnnotation = "slipway.dev/cordoned-for-upgrade"
+	// CordonAnnotation on a Node says that the agent cordoned it, and for what: a version, or a
+	// reboot. It is written and removed together with spec.unschedulable, so a crash never
+	// leaves one without the other.
+	CordonAnnotation = "slipway.dev/cordoned-for"
 
 	kubeadmTimeout = 5 * time.Minute
 	unitTimeout    = 2 * time.Minute
@@ -76,7 +75,7 @@ type Upgrader struct {
 	HandOver func(ctx context.Context)
 	// CRISocket of the container runtime, for kubeadm.
 	CRISocket string
-	// DrainTimeout bounds how long pods may hold the upgrade up.
+	// DrainTimeout bounds how long pods may hold an upgrade or a reboot up.
 	DrainTimeout time.Duration
 	// Now is the clock, Sleep its wait.
 	Now   func() time.Time
@@ -162,9 +161,7 @@ func (u Upgrader) change(ctx context.Context, node Node, version string, progres
 	}{
 		{"upgrade: cordon", func() error { return u.cordon(ctx, node, version) }},
 		{"upgrade: drain", func() error {
-			return u.drain(ctx, node, func(waiting string) error {
-				return progress.Update(func(s *journal.State) { s.Operation.Message = waiting })
-			})
+			return u.drain(ctx, node, progress)
 		}},
 		{"upgrade: keep", func() error { return u.keepWorker(ctx, node) }},
 		{"upgrade: kubeadm", func() error { return u.kubeadm(ctx, version, progress) }},
@@ -209,13 +206,13 @@ func (u Upgrader) giveBack(ctx context.Context, node Node, progress operation.Pr
 }
 
 // cordon leaves a Node that somebody else has cordoned as it is, so that the end of
-// the upgrade does not undo theirs.
-func (u Upgrader) cordon(ctx context.Context, node Node, version string) error {
+// the operation does not undo theirs.
+func (u Upgrader) cordon(ctx context.Context, node Node, purpose string) error {
 	return u.write(ctx, node, "cordon the Node", func(current *corev1.Node) error {
 		if current.Spec.Unschedulable {
 			return nil
 		}
-		return node.SetUnschedulable(ctx, current, true, CordonAnnotation, version)
+		return node.SetUnschedulable(ctx, current, true, CordonAnnotation, purpose)
 	})
 }
 

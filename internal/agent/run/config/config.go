@@ -66,7 +66,7 @@ type AgentConfiguration struct {
 	// /run/containerd/containerd.sock.
 	CRISocket string `json:"criSocket,omitempty"`
 	// DrainTimeout is how long pods, or disruption budgets, may hold up the upgrade
-	// of this host to another Kubernetes version. Defaults to 10m.
+	// of this host to another Kubernetes version, or its reboot. Defaults to 10m.
 	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
 	// Software says who brings Kubernetes versions onto this host.
 	Software Software `json:"software,omitempty"`
