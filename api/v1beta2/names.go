@@ -82,6 +82,10 @@ const ReplacesAnnotation = "infrastructure.slipway.dev/replaces"
 // host, or because its host drains and reboots. The HostMachine controller sets it and takes it off; it leaves other values alone.
 const WaitingForHostMark = "infrastructure.slipway.dev/waiting-for-host"
 
+// RebootRoundAnnotation on a Cluster is the round of reboots that `slipway cluster reboot` has begun and not ended.
+// On a HostMachine it is when the last round began in which its host was asked to reboot.
+const RebootRoundAnnotation = "infrastructure.slipway.dev/reboot-round"
+
 // NodeDeletedRebootAnnotation on a HostMachine says that its host was rebooted since its
 // Node was deleted; its value is spec.reboots of that operation. It is taken off once the Node
 // is back. It lives in metadata because status is lost on a move.

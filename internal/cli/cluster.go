@@ -22,9 +22,9 @@ func clusterCommand(p *Program) *cobra.Command {
 	command := &cobra.Command{
 		Use:     "cluster",
 		Aliases: []string{"clusters"},
-		Short:   "Create, resize, upgrade and delete clusters of a ClusterClass",
+		Short:   "Create, resize, upgrade, reboot and delete clusters of a ClusterClass",
 	}
-	command.AddCommand(clusterCreateCommand(p), clusterGetCommand(p), clusterDescribeCommand(p), clusterScaleCommand(p), clusterUpgradeCommand(p), clusterDeleteCommand(p))
+	command.AddCommand(clusterCreateCommand(p), clusterGetCommand(p), clusterDescribeCommand(p), clusterScaleCommand(p), clusterUpgradeCommand(p), clusterRebootCommand(p), clusterDeleteCommand(p))
 	return command
 }
 

@@ -91,18 +91,25 @@ func (f *managementFlags) completeHosts() completion {
 // completePools completes --pool with the groups of workers of the cluster that is the first argument; how many
 // follows without a space.
 func (f *managementFlags) completePools() completion {
-	found := f.complete(func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
+	found := f.complete(poolNames("="))
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		names, directive := found(cmd, args, typed)
+		return names, directive | cobra.ShellCompDirectiveNoSpace
+	}
+}
+
+// completePoolNames completes --pool with one of them.
+func (f *managementFlags) completePoolNames() completion { return f.complete(poolNames("")) }
+
+func poolNames(end string) func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
+	return func(cmd *cobra.Command, s *session, args []string) ([]string, error) {
 		cluster := &clusterv1.Cluster{}
 		if len(args) == 0 {
 			return nil, nil
 		}
 		err := s.Get(cmd.Context(), s.key(args[0]), cluster)
 		names := clusters.WorkerNames(&cluster.Spec.Topology.Workers)
-		return namesOf(names, func(name *string) string { return *name + "=" }), err
-	})
-	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		names, directive := found(cmd, args, typed)
-		return names, directive | cobra.ShellCompDirectiveNoSpace
+		return namesOf(names, func(name *string) string { return *name + end }), err
 	}
 }
 

@@ -71,6 +71,7 @@ var timed = map[string]struct {
 	"test/e2e/starts_test.go":                                     {1, "reports"},
 	"test/e2e/waystobreak_table_test.go":                          {1, "beats the heart of a host"},
 	"test/e2e/waystobreak_test.go":                                {3, "reports"},
+	"internal/cli/cluster_reboot_test.go":                         {3, "plays hosts in a bubble"},
 	"test/e2e/upgrade_test.go":                                    {1, "reads a journal often"},
 	"test/live/turn.go":                                           {1, "the pause of a poll for a place"},
 	"test/live/turn_test.go":                                      {2, "a place is held for a while; a process that is killed"},
