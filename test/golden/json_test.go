@@ -30,6 +30,7 @@ var outputs = map[string]string{
 	"slipway cluster create":        "[]internal/clusters.State",
 	"slipway cluster describe":      "internal/status.Tree",
 	"slipway cluster get":           "[]internal/clusters.State",
+	"slipway cluster reboot":        "internal/cli.rebootRound",
 	"slipway cluster scale":         "[]internal/clusters.State",
 	"slipway cluster upgrade":       "[]internal/clusters.State",
 	"slipway doctor":                "internal/doctor.Report",

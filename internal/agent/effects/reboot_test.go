@@ -198,6 +198,23 @@ func TestRebootOvertakesADrain(t *testing.T) {
 	assertServes(t, h, s)
 }
 
+// One that overtakes and is refused gives the Node back as well.
+func TestRefusedRebootAfterADrain(t *testing.T) {
+	h, path := claimedWorker(t)
+	reboots(t, h)
+	h.Node.Budgets = []string{"app"}
+	sleep := h.Executor.Upgrader.Sleep
+	h.Executor.Upgrader.Sleep = func(ctx context.Context, d time.Duration) error { h.PowerCut(); return ctx.Err() }
+	process(t, h, path, rebootSpec(1, infrav1.RebootDrain), 0)
+	h.Executor.Upgrader.Sleep = sleep
+	h.Programs.Fail = map[string]int{"systemctl reboot": 1}
+	s, _ := process(t, h, path, rebootSpec(2, infrav1.RebootImmediate), 0)
+	if op := s.Operation; op.State != infrav1.OperationFailed || op.Reason != operation.ReasonNotRebooted {
+		t.Errorf("the operation is %+v", op)
+	}
+	assertServes(t, h, s)
+}
+
 // A control plane keeps its quorum: one of fewer than three members is refused, one with a member that is
 // not healthy waits, before its Node is cordoned.
 func TestRebootKeepsQuorum(t *testing.T) {
