@@ -196,13 +196,6 @@ func (s *story) usable(overview *tab) {
 	} {
 		p := s.page(path)
 		p.shot(name)
-		if *shots != "" {
-			for _, width := range []int64{768, 650, 390} {
-				p.do(chromedp.EmulateViewport(width, 900))
-				p.shot(fmt.Sprint(name, "-", width))
-			}
-			p.do(chromedp.EmulateViewport(1280, 900))
-		}
 		for _, scheme := range []string{"light", "dark"} {
 			p.prefers(scheme)
 			// The narrowest with tables has 640, and at 200 % a window of 1400 pixels is as wide as one of 700.
