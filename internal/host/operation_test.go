@@ -58,6 +58,7 @@ func TestRequestUpgrade(t *testing.T) {
 		"back after failure":  {running(upgrade, report(infrav1.OperationFailed)), oldVersion, true},
 		"rebooting":           {running(reboot, report(infrav1.OperationRunning)), newVersion, false},
 		"rebooted":            {running(reboot, report(infrav1.OperationSucceeded)), newVersion, true},
+		"drained":             {running(drain, report(infrav1.OperationSucceeded)), newVersion, true},
 		"releasing":           {running(func(h *infrav1.Host) { host.RequestReset(h, "") }), newVersion, false},
 		"free":                {free(), newVersion, false},
 	} {
@@ -72,7 +73,7 @@ func TestRequestUpgrade(t *testing.T) {
 			if desired.OperationID != "upgrade-id-"+tc.version || desired.Version != tc.version || desired.Phase != infrav1.HostDesiredUpgraded {
 				t.Errorf("desired = %+v", desired)
 			}
-			if desired.ProviderID == "" || desired.VirtualIP == "" || !host.Bootstrapped(tc.host) {
+			if desired.ProviderID == "" || desired.VirtualIP == "" || desired.RebootPolicy != "" || !host.Bootstrapped(tc.host) {
 				t.Errorf("the operation lost what holds for the claim: %+v", desired)
 			}
 		})
