@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/slipway-dev/slipway/api/v1beta2"
+	"github.com/slipway-dev/slipway/internal/answer"
 	"github.com/slipway-dev/slipway/internal/change"
 	"github.com/slipway-dev/slipway/internal/display"
 	"github.com/slipway-dev/slipway/internal/text"
@@ -143,7 +144,7 @@ func (f *rebootFlags) follow(cmd *cobra.Command, s *session, cluster *clusterv1.
 			}
 			err = f.request(ctx, s, shown.Hosts)
 		}
-		if err != nil && !away(err) && !apierrors.IsConflict(err) {
+		if err != nil && !answer.Passing(err) && !apierrors.IsConflict(err) {
 			return err
 		}
 		if time.Since(since) > f.timeout {
