@@ -315,8 +315,8 @@ test-vm test-machine: export SLIPWAY_TEST_VM_SUITE = $(or $(SUITE),bookworm)
 test-vm: vm ## Boot Debian machines in an emulator, SUITE=trixie for Debian 13, and make hosts of them by `slipway host add`, or a plane (most of an hour)
 	@$(MAKE) --no-print-directory build host-bundle packages registry KUBERNETES=all
 	@$(call GOTEST,vm,standard-verbose) -count=1 -timeout 180m $(and $(RUN),-run '$(RUN)') ./test/vm
-test-machine: vm packages ## Install, power off and purge the package of the agent on one such machine (ten minutes)
-	@$(call GOTEST,machine,standard-verbose) -count=1 -timeout 60m -run '^TestPackage$$' ./test/vm
+test-machine: vm packages ## Install, power off and purge the package of the agent on one such machine, and reset another one (twenty minutes)
+	@$(call GOTEST,machine,standard-verbose) -count=1 -timeout 60m -run '^Test(Package|Clean)$$' ./test/vm
 
 test-control-plane-in-place: export SLIPWAY_TEST_CONTROL_PLANE = 1
 test-control-plane-in-place: build-all ## Upgrade three control planes on their hosts, one of which loses its power (some minutes)

@@ -32,6 +32,6 @@ var areas = []area{
 	{"race-concurrent", "a C compiler", "30 min", []string{"sdk/...", "internal/agent/...", "internal/throttle", "internal/controller/host"}, nil},
 	{"test-check", "Go and git", "12 min", []string{"internal/testenv"}, nil},
 	{"test-mutants", "2 GiB of memory", "28 min", []string{"test/conformance/mutation", "internal/controller/...", "internal/host", "test/chaos/..."}, nil},
-	{"test-machine", "qemu-system-x86, mmdebstrap, 4 GiB of memory", "10 min", []string{"test/vm"}, []string{"cmd/slipway-agent", "release"}},
+	{"test-machine", "qemu-system-x86, mmdebstrap, 4 GiB of memory", "20 min", []string{"test/vm"}, []string{"cmd/slipway-agent", "internal/agent/effects/reset", "release"}},
 	{"test-upstream-fastest", "3 GiB of memory", "8 min", []string{"test/e2e/upstream"}, plane},
 }

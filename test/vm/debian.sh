@@ -12,10 +12,11 @@ suite=$1 folder=$2
 work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 root=$work/root
 
-# Debian's containerd is in /root/packages, not installed.
+# Debian's containerd is in /root/packages, not installed; in /root/tools are files of packages that no machine is to have.
 mmdebstrap --quiet --variant=important --aptopt='Acquire::Retries "3"' \
   --include=linux-image-cloud-amd64,openssh-server,sudo,systemd-timesyncd \
   --customize-hook='mkdir "$1/root/packages" && chroot "$1" sh -c "cd /root/packages && apt-get -o APT::Sandbox::User=root -q download containerd runc"' \
+  --customize-hook='mkdir "$1/root/tools" && chroot "$1" sh -c "cd /root/tools && apt-get -o APT::Sandbox::User=root -q download iptables libip4tc2 libip6tc2 libnetfilter-conntrack3 libnfnetlink0 && for deb in *.deb; do dpkg-deb -x \$deb . && rm \$deb; done"' \
   "$suite" "$root"
 
 echo vm-1 >"$root/etc/hostname"

@@ -18,7 +18,8 @@
 // upgrade in place through an outage of the registry and a power cut; a reset; a control plane
 // that holds its address; removal, and a comparison of all files with those of before; the agent
 // as a package. TestService takes a plane as a service through a power cut, TestPackage the
-// package on a machine that no management cluster knows.
+// package on a machine that no management cluster knows, and TestClean what a bootstrap does to
+// systemd, dpkg and the kernel through the agent's record, reset and proof.
 //
 // `make test-vm` runs the tests. Nothing may import the package, which drives the programs
 // that were built and imports nothing of them.
