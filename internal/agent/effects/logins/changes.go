@@ -41,12 +41,7 @@ func compare(before, now journal.Logins, made *journal.LoginChanges) {
 			made.Created = append(made.Created, name)
 		}
 	}
-	for _, name := range sorted(now.Numbers) {
-		group, is := strings.CutPrefix(name, ofGroup)
-		if _, existed := before.Numbers[name]; is && !existed && knowsGroups(before) && ofPerson(now.Numbers[name]) && !slices.Contains(made.Groups, group) {
-			made.Groups = append(made.Groups, group)
-		}
-	}
+	compareGroups(before, now, made)
 	for _, path := range sorted(now.Keys) {
 		if added := without(now.Keys[path], before.Keys[path]); len(added) > 0 {
 			set(&made.Keys, path, added)
@@ -68,6 +63,18 @@ func compare(before, now journal.Logins, made *journal.LoginChanges) {
 			made.Sudoers = append(made.Sudoers, path)
 		case !sameRules(was, is):
 			set(&made.Edited, path, is)
+		}
+	}
+}
+
+func compareGroups(before, now journal.Logins, made *journal.LoginChanges) {
+	if !knowsGroups(before) {
+		return
+	}
+	for _, name := range sorted(now.Numbers) {
+		group, is := strings.CutPrefix(name, ofGroup)
+		if _, existed := before.Numbers[name]; is && !existed && ofPerson(now.Numbers[name]) && !slices.Contains(made.Groups, group) {
+			made.Groups = append(made.Groups, group)
 		}
 	}
 }
