@@ -120,6 +120,8 @@ func metricsOf(t *testing.T, collectors []prometheus.Collector) []described {
 // A registry does not tell what was registered; the names do.
 func kindOf(c prometheus.Collector, name string) string {
 	switch c.(type) {
+	case prometheus.Gauge: // which can all that a counter can
+		return "gauge"
 	case prometheus.Counter, *prometheus.CounterVec:
 		return "counter"
 	case prometheus.Histogram, *prometheus.HistogramVec:
