@@ -133,13 +133,17 @@ func poolOf(m *clusterv1.Machine) string {
 		m.Labels[clusterv1.MachinePoolNameLabel], m.Labels[clusterv1.MachineDeploymentNameLabel])
 }
 
+func (m RebootMember) hasNode() bool {
+	return m.Host != nil && m.HostMachine != nil && hosts.Bootstrapped(m.Host)
+}
+
 func (r Round) reboot(m RebootMember, pool string, controlPlanes int) HostReboot {
 	of := HostReboot{Machine: m.Machine.Name, Pool: pool, ControlPlane: util.IsControlPlaneMachine(m.Machine), Of: m}
 	leaveOut := func(format string, args ...any) HostReboot {
 		of.State, of.Message = RebootLeftOut, fmt.Sprintf(format, args...)
 		return of
 	}
-	if m.Host == nil || m.HostMachine == nil || !hosts.Bootstrapped(m.Host) {
+	if !m.hasNode() {
 		return leaveOut("it has no node yet")
 	}
 	of.Host, of.FailureDomain = m.Host.Name, m.HostMachine.Status.FailureDomain

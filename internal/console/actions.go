@@ -334,7 +334,7 @@ func (a actor[T, P]) act(s *server) http.HandlerFunc {
 		if file != nil {
 			w.Header().Set("Content-Type", "application/yaml")
 			w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": key.Name + "." + r.PathValue("action")}))
-			_, _ = w.Write(file)
+			_, _ = w.Write(file) //nolint:gosec // G705: a file to save, of another type than pages
 			return
 		}
 		back := url.URL{Path: view.PageOf(a.kind, key.Namespace, key.Name, "")}

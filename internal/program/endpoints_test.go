@@ -157,7 +157,9 @@ func TestBodyHasAnEnd(t *testing.T) {
 		if err := errors.Join(client.Close(), server.Close()); err != nil {
 			t.Error(err)
 		}
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 }
 

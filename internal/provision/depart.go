@@ -68,13 +68,10 @@ func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) er
 	}
 	same := id != "" && id == f.MachineID
 	agent := cmp.Or(f.ConfiguredName, f.KeptName)
+	if err := checkKey(name, key, f, h); err != nil {
+		return err
+	}
 	switch {
-	case key != "" && f.HostID != "" && key != f.HostID:
-		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if it is gone or was installed anew, --no-ssh removes the Host alone",
-			"it is not the machine of host %s: its agent has another key than spec.hostID", name)
-	case key != "" && !f.Identity && host.Connected(h):
-		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if an uninstall was interrupted there, wait until the host counts as away",
-			"it is not the machine of host %s: it has no key, and the agent of that host is connected", name)
 	case id != "" && f.MachineID != "" && !same:
 		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if it is gone or was installed anew, --no-ssh removes the Host alone",
 			"it is not the machine of host %s: that has machine-id %s, and this one %s", name, id, f.MachineID)
@@ -85,6 +82,21 @@ func checkDeparture(name, namespace, server string, f Facts, h *infrav1.Host) er
 		return problem(ReasonEnrolledElsewhere, "use -n with that namespace, if it is one of this management cluster", "its agent is configured for namespace %s, not %s", f.Namespace, namespace)
 	case f.Server != "" && f.Server != server && (!same || !host.Connected(h)):
 		return problem(ReasonEnrolledElsewhere, elsewhere, "it is enrolled at %s", f.Server)
+	}
+	return nil
+}
+
+// checkKey compares the key of a machine with that of the Host; an empty one is not known.
+func checkKey(name, key string, f Facts, h *infrav1.Host) error {
+	switch {
+	case key == "":
+		return nil
+	case f.HostID != "" && key != f.HostID:
+		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if it is gone or was installed anew, --no-ssh removes the Host alone",
+			"it is not the machine of host %s: its agent has another key than spec.hostID", name)
+	case !f.Identity && host.Connected(h):
+		return problem(ReasonOtherMachine, "give the address of the machine with --ssh "+name+"=[USER@]ADDRESS; if an uninstall was interrupted there, wait until the host counts as away",
+			"it is not the machine of host %s: it has no key, and the agent of that host is connected", name)
 	}
 	return nil
 }

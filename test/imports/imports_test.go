@@ -11,8 +11,11 @@ import (
 
 const module = "github.com/slipway-dev/slipway/"
 
-// text is what every package may import.
-const text = "internal/text"
+// What every package may import.
+const (
+	answer = "internal/answer"
+	text   = "internal/text"
+)
 
 // rule says what the packages below a folder may import of this repository.
 // A folder always may import itself and what lies below it.
@@ -28,6 +31,7 @@ var rules = []rule{
 	{folder: "config"},
 	{folder: "templates"},
 	{folder: "internal/version"},
+	{folder: answer},
 	{folder: text},
 	{folder: "internal/startup"},
 	{folder: "internal/upgradecheck", may: []string{"internal/startup"}, never: []string{"k8s.io/kubernetes"}},
@@ -201,7 +205,7 @@ func TestSiblingsDoNotImportEachOther(t *testing.T) {
 }
 
 func (r rule) allows(imported string) bool {
-	for _, folder := range append([]string{r.folder, text}, r.may...) {
+	for _, folder := range append([]string{r.folder, answer, text}, r.may...) {
 		if below(imported, module+folder) {
 			return true
 		}

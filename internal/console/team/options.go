@@ -1,7 +1,6 @@
 package team
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -9,10 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/slipway-dev/slipway/internal/program"
 )
 
 // Bounds of Options.SessionDuration.
@@ -124,23 +119,4 @@ func (o *Options) Validate() error {
 		wrong("session-duration", fmt.Sprintf("want %s to %s", minSession, maxSession))
 	}
 	return errors.Join(errs...)
-}
-
-// Run serves the console until ctx ends.
-func Run(ctx context.Context, config *rest.Config, o Options) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	m, err := program.NewManager(config, ctrl.Options{}, program.Endpoints{Probes: o.ProbeAddress, Metrics: o.MetricsAddress})
-	if err != nil {
-		return err
-	}
-	handler, err := New(ctx, config, o, m.GetLogger().WithName("console"))
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(program.ServeTLS(m, "console", o.Address, o.CertDir, handler), program.RegisterMetrics(Collectors()...)); err != nil {
-		return err
-	}
-	return m.Start(ctx)
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/slipway-dev/slipway/internal/console"
-	"github.com/slipway-dev/slipway/internal/management"
 	"github.com/slipway-dev/slipway/internal/text"
 	"github.com/slipway-dev/slipway/sdk/listener"
 )
@@ -32,19 +32,22 @@ const (
 // Server answers browsers: those that have a session with the pages of its user.
 type Server struct {
 	Options
-	config   *rest.Config
-	log      logr.Logger
-	door     console.Door
-	provider *provider
-	sessions *sessions
+	config *rest.Config
+	// newClient makes the client of a user.
+	newClient func(*rest.Config) (client.WithWatch, error)
+	log       logr.Logger
+	door      console.Door
+	provider  *provider
+	sessions  *sessions
 	// ctx ends all sessions.
 	ctx context.Context //nolint:containedctx // the life of the program
 }
 
 var _ http.Handler = &Server{}
 
-// New returns a console whose sessions end with ctx. config has the credential that impersonates.
-func New(ctx context.Context, config *rest.Config, o Options, log logr.Logger) (*Server, error) {
+// New returns a console whose sessions end with ctx. config has the credential that impersonates; newClient makes a client of
+// each user with it.
+func New(ctx context.Context, config *rest.Config, newClient func(*rest.Config) (client.WithWatch, error), o Options, log logr.Logger) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -53,7 +56,7 @@ func New(ctx context.Context, config *rest.Config, o Options, log logr.Logger) (
 		return nil, err
 	}
 	o.Name = cmp.Or(o.Name, u.Hostname())
-	s := &Server{Options: o, config: config, log: log, door: console.Door{Scheme: u.Scheme, Hosts: []string{u.Host, u.Hostname()}}, sessions: newSessions(), ctx: ctx}
+	s := &Server{Options: o, config: config, newClient: newClient, log: log, door: console.Door{Scheme: u.Scheme, Hosts: []string{u.Host, u.Hostname()}}, sessions: newSessions(), ctx: ctx}
 	if u.Port() != "" && u.Port() != "443" {
 		s.door.Hosts = []string{u.Host}
 	}
@@ -105,7 +108,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(opened.closed, cancel)()
+	defer context.AfterFunc(opened.closed, cancel)() //nolint:contextcheck // the session, which outlives the request
 	opened.pages.ServeHTTP(w, r.WithContext(ctx))
 }
 
@@ -141,7 +144,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	setCookie(w, attemptCookie, s.sessions.await(begun), http.SameSiteLaxMode)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther) //nolint:gosec // G710: the provider's own address
 }
 
 // signedIn is where the provider leads back to.
@@ -170,7 +173,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request) {
 		console.Refuse(w, http.StatusForbidden, "You are not signed in: "+text.Printable(err.Error())+"."+again)
 		return
 	}
-	opened, err := s.open(*who)
+	opened, err := s.open(*who) //nolint:contextcheck // the session outlives the request
 	if err != nil {
 		signIns.WithLabelValues(failed).Inc()
 		s.log.Error(err, "The pages of a user could not be made", "user", who.name)
@@ -180,7 +183,7 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request) {
 	signIns.WithLabelValues(succeeded).Inc()
 	s.log.Info("Signed in", "user", who.name, "groups", who.groups, "until", opened.ends)
 	name := s.sessions.add(opened)
-	context.AfterFunc(opened.closed, func() { s.sessions.drop(name) })
+	context.AfterFunc(opened.closed, func() { s.sessions.drop(name) }) //nolint:contextcheck // the session outlives the request
 	setCookie(w, sessionCookie, name, http.SameSiteStrictMode)
 	console.GoOn(w, begun.next)
 }
@@ -189,14 +192,14 @@ func (s *Server) signedIn(w http.ResponseWriter, r *http.Request) {
 func (s *Server) open(who user) (*session, error) {
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: who.name, Groups: who.groups}
-	client, err := management.NewClient(config)
+	own, err := s.newClient(config)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, s.SessionDuration)
 	opened := &session{user: who, csrf: rand.Text(), closed: ctx, ends: s.sessions.now().Add(s.SessionDuration)}
 	pages, end, err := console.NewPages(ctx, console.Config{
-		Rest: config, Client: client, Namespace: s.Namespace, Name: s.Name, User: who.name, ReadOnly: !s.AllowChanges,
+		Rest: config, Client: own, Namespace: s.Namespace, Name: s.Name, User: who.name, ReadOnly: !s.AllowChanges,
 	}, opened.csrf)
 	if err != nil {
 		cancel()
@@ -217,7 +220,9 @@ func (s *Server) signOut(w http.ResponseWriter, name string) {
 
 // setCookie sets a cookie of this host for as long as the browser runs; an empty value takes it away.
 func setCookie(w http.ResponseWriter, name, value string, site http.SameSite) {
-	cookie := &http.Cookie{Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: site}
+	cookie := &http.Cookie{ //nolint:gosec // G124: SameSite is given
+		Name: name, Value: value, Path: "/", Secure: true, HttpOnly: true, SameSite: site,
+	}
 	if value == "" {
 		cookie.MaxAge = -1
 	}

@@ -88,7 +88,7 @@ func (p *provider) config(found *oidc.Provider) (*oauth2.Config, error) {
 		secret = strings.TrimSpace(string(data))
 	}
 	var told struct {
-		Scopes []string `json:"scopes_supported"`
+		Scopes []string `json:"scopes_supported"` //nolint:tagliatelle // of OpenID Connect Discovery
 	}
 	if err := found.Claims(&told); err != nil {
 		return nil, fmt.Errorf("read what %s says of itself: %w", p.IssuerURL, err)

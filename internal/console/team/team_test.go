@@ -127,7 +127,7 @@ func (p *idp) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 	given := rand.Text()
 	p.codes[given] = code{string(text), q.Get("code_challenge")}
-	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {given}, "state": {q.Get("state")}}.Encode(), http.StatusSeeOther)
+	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {given}, "state": {q.Get("state")}}.Encode(), http.StatusSeeOther) //nolint:gosec // G710: as providers do
 }
 
 func (p *idp) token(w http.ResponseWriter, r *http.Request) {
@@ -183,7 +183,9 @@ func startWith(t *testing.T, credential *rest.Config, mutate ...func(*Options)) 
 		m(&o)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	s, err := New(ctx, credential, o, logr.Discard())
+	s, err := New(ctx, credential, func(c *rest.Config) (client.WithWatch, error) {
+		return client.NewWithWatch(c, client.Options{Scheme: env.Scheme})
+	}, o, logr.Discard())
 	if err != nil {
 		cancel()
 		t.Fatal(err)

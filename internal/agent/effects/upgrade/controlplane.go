@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// staticPodsTimeout is how long the kubelet may take until static pods run. It pulls
-	// no image: kubeadm's preflight has.
-	staticPodsTimeout = 5 * time.Minute
 	// controlPlaneTimeout bounds kubeadm, which waits for four static pods, one after the
 	// other, as long itself.
 	controlPlaneTimeout = 25 * time.Minute
@@ -246,7 +243,7 @@ func (c *onControlPlane) kubeadmNode(ctx context.Context) error {
 // awaitStaticPods waits until every static pod of this host runs as its manifest says and
 // is of the version, by what the host itself tells.
 func (c *onControlPlane) awaitStaticPods(ctx context.Context) error {
-	return c.await(ctx, staticPodsTimeout, func() error {
+	return c.await(ctx, func() error {
 		err := c.staticPods(ctx)
 		if err == nil {
 			return nil
@@ -287,9 +284,9 @@ func (c *onControlPlane) awaitNode(ctx context.Context) error {
 	return c.awaitStaticPods(ctx)
 }
 
-// await repeats a look until it finds nothing wrong, or what is final.
-func (u Upgrader) await(ctx context.Context, timeout time.Duration, look func() error) error {
-	for deadline := u.Now().Add(timeout); ; {
+// await repeats a look until it finds nothing wrong, or what is final, for at most readyTimeout.
+func (u Upgrader) await(ctx context.Context, look func() error) error {
+	for deadline := u.Now().Add(readyTimeout); ; {
 		err := look()
 		if err == nil || errors.As(err, new(final)) || u.Now().After(deadline) {
 			return err

@@ -23,9 +23,6 @@ import (
 )
 
 const (
-	// etcdTimeout is how long a new etcd may take until it and the others are healthy. It
-	// reads its whole database first.
-	etcdTimeout = 5 * time.Minute
 	// snapshotTimeout bounds a snapshot: 8 GiB, at 15 MiB/s.
 	snapshotTimeout = 10 * time.Minute
 	// spaceBeside is how much space a snapshot leaves on the disk, in bytes.
@@ -264,7 +261,7 @@ func (c *onControlPlane) awaitEtcd(ctx context.Context) error {
 		return err
 	}
 	wants, _ := version.ParseGeneric(tagOf(imageOf(manifest)))
-	return c.await(ctx, etcdTimeout, func() error {
+	return c.await(ctx, func() error {
 		// Its certificate is another one now.
 		member, err := c.ConnectEtcd(manifest)
 		if err == nil {

@@ -116,7 +116,7 @@ func (u Upgrader) Rebooted(ctx context.Context, bootID string, progress operatio
 	}); err != nil {
 		return err
 	}
-	late := u.await(ctx, readyTimeout, func() error {
+	late := u.await(ctx, func() error {
 		current, err := node.Get(ctx)
 		if apierrors.IsNotFound(err) {
 			return nil

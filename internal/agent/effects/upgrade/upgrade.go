@@ -25,7 +25,8 @@ const (
 
 	kubeadmTimeout = 5 * time.Minute
 	unitTimeout    = 2 * time.Minute
-	// readyTimeout is how long the new kubelet may take until its Node is ready.
+	// readyTimeout is how long a new kubelet may take until its Node is ready or static pods run (it pulls no image:
+	// kubeadm's preflight has), and a new etcd, which reads its whole database first, until all are healthy.
 	readyTimeout  = 5 * time.Minute
 	readyInterval = time.Second
 	// mostEnds is how often a kubelet may end in that time.
@@ -286,7 +287,7 @@ func (u Upgrader) ready(ctx context.Context, node interface {
 	Get(ctx context.Context) (*corev1.Node, error)
 }, version string, since time.Time) error {
 	was, ends := 0, 0
-	return u.await(ctx, readyTimeout, func() error {
+	return u.await(ctx, func() error {
 		if is := u.kubeletProcess(ctx); is != was {
 			if was != 0 {
 				ends++
