@@ -95,7 +95,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	listener.Identify(r.Context(), "user "+opened.user.name)
-	if false {
+	if !s.door.Meant(w, r, opened.csrf) {
 		return
 	}
 	if r.URL.Path == signOutPath {
