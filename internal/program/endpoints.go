@@ -113,7 +113,7 @@ func serveMetrics(m ctrl.Manager, e Endpoints) error {
 	if err != nil {
 		return fmt.Errorf("make the certificate of /metrics: %w", err)
 	}
-	return serve(m, "metrics", e.Metrics, mux, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, Certificates: []tls.Certificate{pair}})
+	return serve(m, "metrics", e.Metrics, mux, overTLS(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }))
 }
 
 // serve adds a server to a manager, without TLS where config is nil.
@@ -130,14 +130,23 @@ func serve(m ctrl.Manager, name, address string, handler http.Handler, config *t
 	return m.Add(&manager.Server{Name: name, Listener: l, Server: newServer(handler), ShutdownTimeout: ptr.To(shutdownTimeout)})
 }
 
+// overTLS is how each endpoint is served that has a certificate; see newServer for its protocol.
+func overTLS(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificate}
+}
+
+// certificateOf reads tls.crt and tls.key of a directory, again when they change while it is started.
+func certificateOf(dir string) (*certwatcher.CertWatcher, error) {
+	return certwatcher.New(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+}
+
 // ServeTLS adds a server to a manager whose certificate is tls.crt and tls.key of a directory, read again when they change.
 func ServeTLS(m ctrl.Manager, name, address, certDir string, handler http.Handler) error {
-	certificates, err := certwatcher.New(filepath.Join(certDir, "tls.crt"), filepath.Join(certDir, "tls.key"))
+	certificates, err := certificateOf(certDir)
 	if err != nil {
 		return fmt.Errorf("read the certificate of the %s endpoint: %w", name, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificates.GetCertificate}
-	return errors.Join(m.Add(certificates), serve(m, name, address, handler, config))
+	return errors.Join(m.Add(certificates), serve(m, name, address, handler, overTLS(certificates.GetCertificate)))
 }
 
 // newServer serves one request of a connection after the other: with HTTP/2 a connection has hundreds of them, each with
@@ -163,7 +172,7 @@ func newWebhookServer(o webhook.Options) *webhookServer {
 
 // Start implements manager.Runnable.
 func (s *webhookServer) Start(ctx context.Context) error {
-	certificates, err := certwatcher.New(filepath.Join(s.options.CertDir, "tls.crt"), filepath.Join(s.options.CertDir, "tls.key"))
+	certificates, err := certificateOf(s.options.CertDir)
 	if err != nil {
 		return fmt.Errorf("read the certificate of the webhooks: %w", err)
 	}
@@ -177,8 +186,7 @@ func (s *webhookServer) Start(ctx context.Context) error {
 	}
 	watching := make(chan error, 1)
 	go func() { watching <- certificates.Start(ctx) }()
-	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: certificates.GetCertificate}
-	server := &manager.Server{Name: "webhooks", Listener: listener.NewTLS(l, config, listener.Options{}), Server: newServer(s.options.WebhookMux), ShutdownTimeout: ptr.To(time.Minute)}
+	server := &manager.Server{Name: "webhooks", Listener: listener.NewTLS(l, overTLS(certificates.GetCertificate), listener.Options{}), Server: newServer(s.options.WebhookMux), ShutdownTimeout: ptr.To(time.Minute)}
 	s.started.Store(true)
 	err = server.Start(ctx)
 	return errors.Join(err, <-watching)
