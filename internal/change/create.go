@@ -1,8 +1,11 @@
 package change
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -15,20 +18,20 @@ import (
 	"github.com/slipway-dev/slipway/internal/clusters"
 )
 
-// NewestVersion is the newest version of Kubernetes that one of the hosts has; empty when none reports any.
-func NewestVersion(hosts []infrav1.Host) string {
-	var newest *utilversion.Version
+// Versions are those of Kubernetes that the hosts have, newest first.
+func Versions(hosts []infrav1.Host) []string {
+	found := map[string]*utilversion.Version{}
 	for i := range hosts {
 		for _, v := range hosts[i].Status.Inventory.KubernetesVersions {
-			if version, err := utilversion.ParseSemantic(v); err == nil && (newest == nil || newest.LessThan(version)) {
-				newest = version
+			if version, err := utilversion.ParseSemantic(v); err == nil {
+				found["v"+version.String()] = version
 			}
 		}
 	}
-	if newest == nil {
-		return ""
-	}
-	return "v" + newest.String()
+	return slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		order, _ := found[b].Compare(a) // which was parsed before
+		return cmp.Or(order, cmp.Compare(a, b))
+	})
 }
 
 // DefaultClass is the ClusterClass of local hosts where there is one: their kubelets need what it says.

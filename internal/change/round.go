@@ -16,10 +16,6 @@ import (
 	hosts "github.com/slipway-dev/slipway/internal/host"
 )
 
-// fewestControlPlanes is how many hosts a control plane must have for one to be away: with fewer, the
-// others are no quorum of etcd.
-const fewestControlPlanes = 3
-
 // Round is one round of reboots through the hosts of a cluster. The Cluster has it until it is over, each
 // HostMachine that its host was asked in it, so that any command goes on with it.
 type Round struct {
@@ -168,9 +164,9 @@ func (r Round) reboot(m RebootMember, pool string, controlPlanes int) HostReboot
 		}
 	case r.IfNeeded && m.Host.Status.RebootRequired == nil:
 		of.State = RebootNotNeeded
-	case of.ControlPlane && controlPlanes < fewestControlPlanes:
+	case of.ControlPlane && controlPlanes < hosts.FewestControlPlanes:
 		return leaveOut("its control plane has %d hosts, and with fewer than %d none may be away; `slipway host reboot %s -n %s` reboots it all the same",
-			controlPlanes, fewestControlPlanes, m.Host.Name, m.Host.Namespace)
+			controlPlanes, hosts.FewestControlPlanes, m.Host.Name, m.Host.Namespace)
 	case !ready:
 		of.State, of.Message = RebootPending, "its Node is not ready"
 	default:

@@ -173,11 +173,11 @@ func newestVersion(cmd *cobra.Command, s *session) (string, error) {
 	if err := s.List(cmd.Context(), list, client.InNamespace(s.namespace)); err != nil {
 		return "", err
 	}
-	newest := change.NewestVersion(list.Items)
-	if newest == "" {
+	versions := change.Versions(list.Items)
+	if len(versions) == 0 {
 		return "", fmt.Errorf("no host in namespace %s reports a version of Kubernetes: set --kubernetes-version; `%s host list -n %s` shows the hosts", s.namespace, cmd.Root().CommandPath(), s.namespace)
 	}
-	return newest, nil
+	return versions[0], nil
 }
 
 // createAll creates objects in their order, and prints each.

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilversion "k8s.io/apimachinery/pkg/util/version"
 	addonsv1 "sigs.k8s.io/cluster-api/api/addons/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,15 +43,12 @@ type newCluster struct {
 
 // createForm has what a new cluster needs, filled in where the management cluster knows it.
 func (s *server) createForm(v *visit) (string, any, error) {
-	free, versions := map[string]int{}, map[string]bool{}
+	free := map[string]int{}
 	for i := range v.o.Hosts {
 		h := &v.o.Hosts[i]
 		free[h.Namespace] += 0
 		if h.Spec.Claim == nil {
 			free[h.Namespace]++
-		}
-		for _, version := range h.Status.Inventory.KubernetesVersions {
-			versions[version] = true
 		}
 	}
 	namespaces := slices.Sorted(maps.Keys(free))
@@ -64,7 +60,6 @@ func (s *server) createForm(v *visit) (string, any, error) {
 			class = clusters.DefaultClass // the user may not read classes
 		}
 	}
-	newest := slices.SortedFunc(maps.Keys(versions), func(a, b string) int { return utilversionOrder(b, a) })
 	if !slices.Contains(namespaces, namespace) {
 		namespaces = append(namespaces, namespace)
 	}
@@ -75,7 +70,7 @@ func (s *server) createForm(v *visit) (string, any, error) {
 			{Name: "name", Label: "Name", Type: "text", Value: v.FormValue("name")},
 			{Name: "namespace", Label: "Namespace", Value: namespace, Options: namespaces},
 			{Name: "endpoint", Label: "Endpoint, an unused address of the hosts' network", Type: "text", Value: v.FormValue("endpoint")},
-			{Name: "version", Label: "Version of Kubernetes", Type: "text", Value: value("version", ""), Options: newest},
+			{Name: "version", Label: "Version of Kubernetes", Type: "text", Value: value("version", ""), Options: change.Versions(v.o.Hosts)},
 			{Name: "controlPlanes", Label: "Control planes", Value: value("controlPlanes", "1"), Options: []string{"1", "3", "5"}},
 			{Name: "workers", Label: "Workers", Type: "number", Value: value("workers", "1")},
 			{Name: "class", Label: "ClusterClass", Type: "text", Value: class},
@@ -83,19 +78,6 @@ func (s *server) createForm(v *visit) (string, any, error) {
 	}
 	form.Command = form.command()
 	return "New cluster", form, nil
-}
-
-// utilversionOrder compares versions; one that is none comes first.
-func utilversionOrder(a, b string) int {
-	left, err := utilversion.ParseSemantic(a)
-	if err != nil {
-		return strings.Compare(a, b)
-	}
-	order, err := left.Compare(b)
-	if err != nil {
-		return 1
-	}
-	return order
 }
 
 // plain are values that a shell takes as they are.

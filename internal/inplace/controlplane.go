@@ -12,10 +12,6 @@ import (
 	"github.com/slipway-dev/slipway/internal/host"
 )
 
-// fewestControlPlanes is how many Machines a control plane must have for one to be away:
-// with fewer, the others are no quorum of etcd.
-const fewestControlPlanes = 3
-
 // controlPlane says what keeps a Machine of a control plane from being updated in place:
 // for good, or only for now. One at a time is KubeadmControlPlane's to see to, and so is the
 // health of the control plane; two managers, or somebody who requests upgrades by hand, are
@@ -40,8 +36,8 @@ func (h *Handler) controlPlane(ctx context.Context, c client.Reader, machine *cl
 			return nil, "", err
 		}
 	}
-	if count < fewestControlPlanes {
-		no = append(no, fmt.Sprintf("its control plane has %d Machines, and with fewer than %d none may be away", count, fewestControlPlanes))
+	if count < host.FewestControlPlanes {
+		no = append(no, fmt.Sprintf("its control plane has %d Machines, and with fewer than %d none may be away", count, host.FewestControlPlanes))
 	}
 	return no, wait, nil
 }

@@ -13,14 +13,13 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 const (
 	// controlPlaneTimeout bounds kubeadm, which waits for four static pods, one after the
 	// other, as long itself.
 	controlPlaneTimeout = 25 * time.Minute
-	// fewestMembers is how many members etcd must have for one to be away.
-	fewestMembers = 3
 )
 
 // ControlPlane is the API server of this host itself; *workload.Client implements it.
@@ -202,8 +201,8 @@ func (c *onControlPlane) checkEtcd(ctx context.Context) error {
 // is not healthy.
 func (c *onControlPlane) isSpared(ctx context.Context) error {
 	members, err := healthyMembers(ctx, c.etcd)
-	if err == nil && members < fewestMembers {
-		return refused("etcd has %d members, and with fewer than %d none may be away", members, fewestMembers)
+	if err == nil && members < host.FewestControlPlanes {
+		return refused("etcd has %d members, and with fewer than %d none may be away", members, host.FewestControlPlanes)
 	}
 	return err
 }

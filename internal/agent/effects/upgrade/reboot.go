@@ -12,6 +12,7 @@ import (
 
 	"github.com/slipway-dev/slipway/internal/agent/core/journal"
 	"github.com/slipway-dev/slipway/internal/agent/core/operation"
+	"github.com/slipway-dev/slipway/internal/host"
 )
 
 // forReboot is what CordonAnnotation has during a reboot.
@@ -93,9 +94,9 @@ func (u Upgrader) mayBeAway(ctx context.Context, controlPlane bool) error {
 		return operation.Failf(operation.ReasonControlPlaneWaits, operation.RetryAfterReset, err, "reach the etcd of this host")
 	}
 	members, err := healthyMembers(ctx, member)
-	if err == nil && members < fewestMembers {
+	if err == nil && members < host.FewestControlPlanes {
 		return &operation.Error{Reason: operation.ReasonControlPlaneHost, Retry: operation.RetryNever, Message: fmt.Sprintf(
-			"etcd has %d members, and with fewer than %d none may be away; a reboot without a drain is carried out, and the cluster has no API server meanwhile", members, fewestMembers)}
+			"etcd has %d members, and with fewer than %d none may be away; a reboot without a drain is carried out, and the cluster has no API server meanwhile", members, host.FewestControlPlanes)}
 	}
 	return err
 }
