@@ -12,6 +12,21 @@ import (
 	"github.com/slipway-dev/slipway/test/live"
 )
 
+// held is a pod of host-3 that no drain may evict.
+const held = `
+apiVersion: v1
+kind: Pod
+metadata: {name: held, labels: {app: held}}
+spec:
+  nodeName: host-3
+  containers: [{name: held, image: slipway.dev/echo:v1, imagePullPolicy: Never}]
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: held}
+spec: {minAvailable: 1, selector: {matchLabels: {app: held}}}
+`
+
 // TestClusterReboot reboots a pool over two racks with real kubelets while a workload answers, with a power cut in the
 // middle of a drain and a command that is interrupted; then what a budget and somebody else's cordon make of a drain.
 func TestClusterReboot(t *testing.T) {
@@ -38,6 +53,9 @@ func TestClusterReboot(t *testing.T) {
 		addresses = append(addresses, ofHost(host, ".status.node.addresses[0]"))
 	}
 
+	// The drain of the first host lasts until its power is cut.
+	p.apply("local", held)
+	p.mustKubectl("local", "wait", "pod/held", "--for", "condition=Ready", live.Waits())
 	prober := live.StartProber(t, p.Name, live.AskNodePort(addresses))
 	begin := prober.AnswerAfter(t, time.Now())
 	first := p.command("cluster", "reboot", "local", "--pool", "pool", "--reason", "a kernel").start()
@@ -45,6 +63,7 @@ func TestClusterReboot(t *testing.T) {
 		return strings.HasPrefix(ofHost("host-3", ".status.observedOperation.step"), "reboot: drain")
 	})
 	p.must("host", "power-cycle", "host-3")
+	p.mustKubectl("local", "delete", "pdb", "held")
 	if err := first.interrupt(0, os.Interrupt); err == nil || !strings.Contains(first.stderr.String(), "the same command goes on") {
 		t.Errorf("interrupted: %v\n%s", err, first.stderr.String())
 	}
@@ -85,16 +104,16 @@ func TestClusterReboot(t *testing.T) {
 
 	p.mustKubectl("local", "rollout", "status", "deployment/echo", live.Waits())
 	p.mustKubectl("local", "patch", "pdb", "echo", "--type", "merge", "-p", `{"spec":{"minAvailable":2}}`)
-	held := p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[0].spec.nodeName}")
-	p.must("host", "reboot", held, "--drain", "--timeout", "1s")
+	holding := p.mustKubectl("local", "get", "pods", "-l", "app=echo", "-o", "jsonpath={.items[0].spec.nodeName}")
+	p.must("host", "reboot", holding, "--drain", "--timeout", "1s")
 	poll.True(t, "the budget is named", func() bool {
-		message := p.mustKubectl("", "get", "hostmachine", hostMachineOf(p, held), "-o", `jsonpath={.status.conditions[?(@.type=="Rebooted")].reason} {.status.conditions[?(@.type=="Rebooted")].message}`)
+		message := p.mustKubectl("", "get", "hostmachine", hostMachineOf(p, holding), "-o", `jsonpath={.status.conditions[?(@.type=="Rebooted")].reason} {.status.conditions[?(@.type=="Rebooted")].message}`)
 		return strings.HasPrefix(message, "EvictionsRefused ") && strings.Contains(message, "default/echo-") && strings.Contains(message, "(held by a disruption budget since ")
 	})
-	before := ofHost(held, ".status.bootID")
-	p.must("host", "reboot", held, "--timeout", "10m")
-	if ofHost(held, ".status.bootID") == before {
-		t.Errorf("%s was not rebooted", held)
+	before := ofHost(holding, ".status.bootID")
+	p.must("host", "reboot", holding, "--timeout", "10m")
+	if ofHost(holding, ".status.bootID") == before {
+		t.Errorf("%s was not rebooted", holding)
 	}
-	uncordoned(held, "")
+	uncordoned(holding, "")
 }
